@@ -63,7 +63,7 @@ class EvaluationModel:
         """Hold pictures (n, channels, height, width) in [0, 1] against the classes (n,) that they were made for.
 
         target_model: the model under attack, to make sure that it is another.
-        Raises ValueError if it is, by its weights; and for a class that this one does not know.
+        Raises ValueError if it is, by its weights; and for a class without private photographs.
         """
         own = store.digest(*self.model.state_dict().values())
         if target_model is not None and own == store.digest(*target_model.state_dict().values()):
@@ -74,16 +74,9 @@ class EvaluationModel:
         if len(images) != len(targets):
             raise ValueError(f"targets: {len(targets)} classes for {len(images)} pictures; give one for each")
         logits, targets = training.logits(self.model, images).cpu(), targets.cpu()
-        if (out := targets[(targets < 0) | (targets >= logits.shape[1])]).numel():
-            raise ValueError(
-                f"targets: class {int(out[0])} is none of the evaluation model's; it has 0 to {logits.shape[1] - 1}"
-            )
         features = representations.read(self.model, images)[representations.LAST]
-        return Score(
-            top1=logits.argmax(1) == targets,
-            knn=nearest(features, targets, self.features, self.labels),
-            likelihood=logits.softmax(1)[torch.arange(len(targets)), targets],
-        )
+        knn = nearest(features, targets, self.features, self.labels)
+        return Score(logits.argmax(1) == targets, knn, logits.softmax(1).gather(1, targets[:, None])[:, 0])
 
 
 def evaluation_model(model: nn.Module, accuracy: float, private: Labelled) -> EvaluationModel:

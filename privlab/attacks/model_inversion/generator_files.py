@@ -14,8 +14,9 @@ from privlab.attacks.model_inversion.stylegan2 import StyleGAN2
 from privlab.compute import store
 
 FORMAT = 1  # raise it when generators are written in another way
-NETWORKS: dict[str, Any] = {"dcgan": DCGAN, "adversary": Adversary, "conditional": ConditionalDCGAN}
-AnyGenerator = Eigenfaces | DCGAN | Adversary | ConditionalDCGAN | StyleGAN2
+Trained = DCGAN | Adversary | ConditionalDCGAN
+AnyGenerator = Eigenfaces | Trained | StyleGAN2
+NETWORKS: dict[str, type[Any]] = {each.kind: each for each in (DCGAN, Adversary, ConditionalDCGAN)}
 
 
 def save(generator: AnyGenerator, root: Any = None) -> str:
@@ -24,18 +25,9 @@ def save(generator: AnyGenerator, root: Any = None) -> str:
     A discriminator that it kept goes with it.
     Of a StyleGAN2 only the places of its checkout and weights are kept, and its settings: other processes need them at the same places.
     """
-    tensors: dict[str, Tensor] = {}
-    if isinstance(generator, Eigenfaces):
-        tensors = {"mean": generator.mean, "components": generator.components, "deviations": generator.deviations}
-        settings: dict[str, Any] = {"kind": "eigenfaces", "explained": generator.explained}
-    elif isinstance(generator, StyleGAN2):
-        settings = {"kind": "stylegan2", **generator.settings}
-    else:
-        tensors = generator.state_dict()
-        kind = next(name for name, network in NETWORKS.items() if type(generator) is network)
-        settings = {"kind": kind, **generator.settings}
-    contents = {**settings, "tensors": store.digest(*tensors.values())}
-    run = store.keyed("generator", contents, format=FORMAT, root=root)
+    settings = {"kind": generator.kind, **generator.settings}
+    tensors: dict[str, Tensor] = {} if isinstance(generator, StyleGAN2) else generator.state_dict()
+    run = store.keyed("generator", {**settings, "tensors": store.digest(*tensors.values())}, format=FORMAT, root=root)
     if not run.complete:
         run.save("tensors", tensors)
         run.note("settings", settings)
@@ -50,9 +42,9 @@ def load(folder: str) -> AnyGenerator:
     kind = settings.pop("kind")
     if kind == "stylegan2":
         return StyleGAN2(**settings)
-    tensors = run.load("tensors")
+    tensors: dict[str, Any] = run.load("tensors")
     if kind == "eigenfaces":
-        return Eigenfaces(tensors["mean"], tensors["components"], tensors["deviations"], settings["explained"])
-    generator: DCGAN | Adversary | ConditionalDCGAN = NETWORKS[kind](**{**settings, "shape": tuple(settings["shape"])})
+        return Eigenfaces(**tensors, **settings)
+    generator: Trained = NETWORKS[kind](**{**settings, "shape": tuple(settings["shape"])})
     generator.load_state_dict(tensors)
     return generator.eval().requires_grad_(False)

@@ -49,8 +49,7 @@ class Result:
 
     def best(self, n: int) -> Result:
         """The n pictures of each class that the last choice puts first: what an attacker would show."""
-        each = [(self.targets == target).nonzero()[:n, 0] for target in self.targets.unique()]
-        rows = torch.cat(each)
+        rows = torch.cat([(self.targets == target).nonzero()[:n, 0] for target in self.targets.unique()])
         return replace(self, **{name: getattr(self, name)[rows] for name in PARTS})
 
     def places(self, n: int) -> Tensor:

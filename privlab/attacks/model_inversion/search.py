@@ -69,15 +69,9 @@ class ModelInversion:
             raise ValueError(
                 f"kept={self.kept}, candidates={self.candidates}, pool={self.pool}: the candidates come from the pool, and some are kept"
             )
-        if self.at_once < 1 or self.steps < 1:
-            raise ValueError(f"at_once={self.at_once}, steps={self.steps}: give 1 or more of each")
-        for name in ("realism", "anchor"):
-            if getattr(self, name) < 0:
-                raise ValueError(
-                    f"{name}={getattr(self, name)} is out of range; give a weight such as 0.01, or 0 for none"
-                )
-        if self.views < 0:
-            raise ValueError(f"views={self.views} is out of range; give 1 or more, or 0 for the picture as it is")
+        for name, least in {"at_once": 1, "steps": 1, "views": 0, "realism": 0, "anchor": 0}.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}={getattr(self, name)} is out of range; give {least} or more")
         for name in ("share", "view_share"):
             low, high = getattr(self, name)
             if not 0 < low <= high <= 1:
@@ -102,15 +96,13 @@ class ModelInversion:
             raise ValueError(
                 f"realism={self.realism}: this {type(generator).__name__} has no discriminator to ask; {ways}"
             )
-        models = [model, *beside]
-        w = self.select(model, generator, classes, seed)
+        w = self.select(model, generator, classes, seed).requires_grad_()
         labels = classes.repeat_interleave(self.candidates).to(w.device)
         usual = self.usual(model, generator, seed) if self.anchor else None
         # Log-variances, at first as large as those of the generator's own latents.
         spread = torch.zeros_like(w, requires_grad=True) if self.fitted else None
-        optimiser = torch.optim.Adam([w.requires_grad_()] + ([] if spread is None else [spread]), self.lr, self.betas)
-        drops = [round(self.steps * part) for part in self.drops]
-        rate = torch.optim.lr_scheduler.MultiStepLR(optimiser, drops)
+        optimiser = torch.optim.Adam([w] if spread is None else [w, spread], self.lr, self.betas)
+        rate = torch.optim.lr_scheduler.MultiStepLR(optimiser, [round(self.steps * part) for part in self.drops])
         draw, own = torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed + 2)
         whole = max(self.at_once // self.candidates * self.candidates, min(self.at_once, self.candidates))
         for step in range(self.steps):
@@ -124,7 +116,9 @@ class ModelInversion:
                 with RightGradients():
                     images = shown(generator, part, names)
                     view = random_window(images, self.share, draw)
-                    loss = self.objective(models, generator, images, view, names, around)  # (part,)
+                    loss = self.objective(model, beside, view, names, around)  # (part,)
+                    if self.realism:
+                        loss = loss + self.realism * F.softplus(-generator.realism(images))  # type: ignore[attr-defined]
                 gradients.append(torch.autograd.grad(loss.sum(), part)[0])
                 losses.append(loss.detach())
             if step == 0:
@@ -160,7 +154,8 @@ class ModelInversion:
             latents = self.drawn(state.latents, state.spread, torch.Generator().manual_seed(seed + 3))
             images = _pictures(generator, latents, labels)
             score = self.convincing(model, images, labels, seed)
-            best = self.choose(score)  # (n,) places
+            places = score.view(-1, self.candidates).topk(self.kept, dim=1).indices  # (targets, kept)
+            best = (places + torch.arange(len(places), device=places.device)[:, None] * self.candidates).flatten()
             likelihood = _likelihood(model, images[best], labels[best])
             first = _pictures(generator, began[best], labels[best])
         rows = (images[best], labels[best], latents[best], likelihood, score[best], first)
@@ -191,27 +186,20 @@ class ModelInversion:
         return pool[best.T.flatten()].clone()
 
     def objective(
-        self,
-        models: Sequence[nn.Module],
-        generator: Any,
-        images: Tensor,
-        view: Tensor,
-        targets: Tensor,
-        around: Tensor | None,
+        self, model: nn.Module, beside: Sequence[nn.Module], view: Tensor, targets: Tensor, around: Tensor | None
     ) -> Tensor:
-        """What the search lowers, (n,): the loss of a `view`, the mean over the models, and what is added to it.
+        """The loss of a view, the mean over the target and the models beside it, (n,); and how far the target's features stray.
 
-        around: the features (width,) that those of the first model, the target, are held against.
+        around: the features (width,) that they are held against; None where they are free.
         """
-        told = [answer(models[0], view)] if around is not None else []
-        logits = [of_target for of_target, _ in told]
-        logits += [model(preprocessing(model)(view)) for model in models[len(told) :]]
-        loss: Tensor = torch.stack([LOSSES[self.loss](of_model, targets) for of_model in logits]).mean(0)
-        if around is not None:
-            loss = loss + self.anchor * strayed(told[0][1], around)
-        if self.realism:
-            loss = loss + self.realism * F.softplus(-generator.realism(images))
-        return loss
+        if around is None:
+            own, away = model(preprocessing(model)(view)), None
+        else:
+            own, features = answer(model, view)
+            away = self.anchor * strayed(features, around)
+        logits = [own, *(each(preprocessing(each)(view)) for each in beside)]
+        loss: Tensor = torch.stack([LOSSES[self.loss](each, targets) for each in logits]).mean(0)
+        return loss if away is None else loss + away
 
     def drawn(self, mean: Tensor, spread: Tensor | None, draw: torch.Generator) -> Tensor:
         """Latents from Gaussians of these means and log-variances, (n, width) both, the same noise for each class; the means without."""
@@ -227,11 +215,6 @@ class ModelInversion:
         labels = torch.arange(len(pool), device=pool.device) % getattr(generator, "classes", 1)
         features = representations.read(model, _pictures(generator, pool, labels))[representations.LAST]
         return features.mean(0).to(pool), features.std(0).to(pool)
-
-    def choose(self, score: Tensor) -> Tensor:
-        """The last choice: of each class's candidates the `kept` with the highest score; their places (targets x kept,)."""
-        best = score.view(-1, self.candidates).topk(self.kept, dim=1).indices  # (targets, kept)
-        return (best + torch.arange(len(best), device=best.device)[:, None] * self.candidates).flatten()
 
     @torch.no_grad()
     def convincing(self, model: nn.Module, images: Tensor, labels: Tensor, seed: int) -> Tensor:
@@ -262,19 +245,15 @@ def _checked(
     if labels.ndim != 1 or len(labels) == 0 or labels.is_floating_point() or len(labels.unique()) < len(labels):
         raise ValueError(f"targets={targets!r}: give one or more different classes, as whole numbers")
     model.eval()
+    w = generator.map(generator.sample(1, 0))
     with torch.no_grad():
-        image = _one(generator)
-        kept = next(model.parameters(), image).dtype
-        if kept != image.dtype:
-            raise ValueError(
-                f"model: its weights are {kept}, and the generator's images {image.dtype}; give model.float()"
-            )
+        image = shown(generator, w, torch.zeros(1, dtype=torch.long, device=w.device))  # (1, *shape)
         try:
             logits = model(preprocessing(model)(image))
         except (RuntimeError, ValueError, AssertionError) as error:
             raise ValueError(
                 f"generator: its images are {tuple(generator.shape)}, which this {type(model).__name__} does not take ({error}); "
-                "the two have to agree in size, in channels and in their device"
+                "the two have to agree in size, in channels, in float type and in their device"
             ) from None
     if not isinstance(logits, Tensor) or logits.ndim != 2 or not logits.isfinite().all():
         got = type(logits).__name__
@@ -283,31 +262,22 @@ def _checked(
         raise ValueError(
             f"model: {type(model).__name__} answers with {got}; give one that answers with finite logits (batch, classes)"
         )
-    image_shape = getattr(model, "image_shape", None)
-    if image_shape and tuple(image_shape) != tuple(generator.shape):
+    trained_on = tuple(getattr(model, "image_shape", None) or generator.shape)
+    if trained_on != tuple(generator.shape):
         raise ValueError(
-            f"generator: its images are {tuple(generator.shape)}, and the target was trained on {tuple(image_shape)}; fit one for that size"
+            f"generator: its images are {tuple(generator.shape)}, and the target was trained on {trained_on}; fit one for that size"
         )
-    if getattr(generator, "classes", logits.shape[1]) != logits.shape[1]:
-        raise ValueError(
-            f"generator: it draws {getattr(generator, 'classes', 0)} classes, and the target has {logits.shape[1]}; train one for it"
-        )
-    if (out := labels[(labels < 0) | (labels >= logits.shape[1])]).numel():
-        raise ValueError(f"targets: class {int(out[0])} is none of the target's; it has 0 to {logits.shape[1] - 1}")
+    classes = logits.shape[1]
+    if (told := getattr(generator, "classes", classes)) != classes:
+        raise ValueError(f"generator: it draws {told} classes, and the target has {classes}; train one for it")
+    if (out := labels[(labels < 0) | (labels >= classes)]).numel():
+        raise ValueError(f"targets: class {int(out[0])} is none of the target's; it has 0 to {classes - 1}")
     for i, each in enumerate(beside):
         with torch.no_grad():
-            classes = _softmax(each.eval(), image).shape[1]
-        if classes != logits.shape[1]:
-            raise ValueError(
-                f"beside[{i}]: it has {classes} classes and the target {logits.shape[1]}; distil one from this target"
-            )
+            own = _softmax(each.eval(), image).shape[1]
+        if own != classes:
+            raise ValueError(f"beside[{i}]: it has {own} classes and the target {classes}; distil one from this target")
     return labels.long()
-
-
-def _one(generator: Generator) -> Tensor:
-    """One of its images, (1, *shape)."""
-    w = generator.map(generator.sample(1, 0))
-    return shown(generator, w, torch.zeros(1, dtype=torch.long, device=w.device))
 
 
 def _noise(shape: Sequence[int], draw: torch.Generator, like: Tensor) -> Tensor:

@@ -133,11 +133,6 @@ def test_lomma_goes_to_a_worker_with_its_students(fleets, here, tmp_path_factory
     assert less._replace(beside=[copied]).run.path == less.run.path
 
 
-def test_what_was_not_made_is_not_there(fleets, prior, here):
-    with pytest.raises(FileNotFoundError, match=r"model_inversion/\w+/found\.safetensors cannot be read"):
-        _ = four_cases(fleets, prior)[0].result
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [

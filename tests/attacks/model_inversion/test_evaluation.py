@@ -109,7 +109,7 @@ def test_the_target_does_not_evaluate_itself(target):
 
 @pytest.mark.parametrize("wrong", [-1, 6])
 def test_classes_that_the_evaluation_model_does_not_know(wrong):
-    with pytest.raises(ValueError, match=f"targets: class {wrong} is none of the evaluation model's; it has 0 to 5"):
+    with pytest.raises(ValueError, match=f"targets: there is no private photograph of class {wrong}"):
         evaluation_model(told(), 1.0, PRIVATE).score(PRIVATE[0][:2], torch.tensor([0, wrong]))
 
 

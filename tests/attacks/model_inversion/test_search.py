@@ -613,11 +613,11 @@ def test_a_network_that_takes_any_size_tells_what_it_was_trained_on(prior):
         (dict(share=(0.0, 1.0)), r"share=\(0.0, 1.0\) are no shares of a picture; try \(0.9, 1.0\)"),
         (dict(share=(0.9, 1.1)), r"share=\(0.9, 1.1\) are no shares"),
         (dict(view_share=(0.9, 0.5)), r"view_share=\(0.9, 0.5\) are no shares"),
-        (dict(steps=0), "at_once=256, steps=0: give 1 or more of each"),
-        (dict(at_once=0), "at_once=0, steps=50: give 1"),
-        (dict(realism=-1.0), "realism=-1.0 is out of range; give a weight such as 0.01, or 0 for none"),
-        (dict(anchor=-0.5), "anchor=-0.5 is out of range; give a weight"),
-        (dict(views=-1), "views=-1 is out of range; give 1 or more, or 0 for the picture as it is"),
+        (dict(steps=0), "steps=0 is out of range; give 1 or more"),
+        (dict(at_once=0), "at_once=0 is out of range; give 1 or more"),
+        (dict(realism=-1.0), "realism=-1.0 is out of range; give 0 or more"),
+        (dict(anchor=-0.5), "anchor=-0.5 is out of range; give 0 or more"),
+        (dict(views=-1), "views=-1 is out of range; give 0 or more"),
     ],
 )
 def test_settings_that_are_no_attack(change, says):

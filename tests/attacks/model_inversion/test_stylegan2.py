@@ -197,7 +197,9 @@ def test_a_pickle_that_asks_for_more_is_refused_by_name(network, tmp_path, funct
     trap = Asks(function, *(inserted(one, touched) for one in given))
     held = trap if where == "top" else network | {"G": trap}
     (tmp_path / "bad.pkl").write_bytes(pickle.dumps(held))
-    with pytest.raises(ValueError, match=f"bad.pkl' cannot be read: it asks for {named}, which .*; refused"):
+    with pytest.raises(
+        ValueError, match=f"bad.pkl' is no StyleGAN2 network of .*it asks for {named}, which .*; refused"
+    ):
         stylegan2.convert(tmp_path / "bad.pkl")
     assert not touched.exists() and not (tmp_path / "bad.safetensors").exists()
 
@@ -218,7 +220,7 @@ def test_a_storage_with_a_trap_inside_is_refused(tmp_path):
     torch.save(Asks(exec, f"open({str(touched)!r}, 'w')"), inner, _use_new_zipfile_serialization=False)
     held = pickle.dumps(Asks(torch.storage._load_from_bytes, inner.getvalue()))
     (tmp_path / "bad.pkl").write_bytes(held)
-    with pytest.raises(ValueError, match="(?s)bad.pkl' cannot be read: .*exec"):
+    with pytest.raises(ValueError, match="(?s)bad.pkl' is no StyleGAN2 network of .*exec"):
         stylegan2.convert(tmp_path / "bad.pkl")
     assert not touched.exists()
 
@@ -228,15 +230,15 @@ def test_what_is_no_network_is_told(network, tmp_path):
     with pytest.raises(FileNotFoundError, match="other.pkl' is no file"):
         stylegan2.convert(path)
     path.write_bytes(b"<html>404</html>")
-    with pytest.raises(ValueError, match="other.pkl' cannot be read"):
+    with pytest.raises(ValueError, match="other.pkl' is no StyleGAN2 network"):
         stylegan2.convert(path)
     for held in ([1, 2], {"G_ema": None}, {"G": network["G_ema"]}):
         path.write_bytes(pickle.dumps(held))
-        with pytest.raises(ValueError, match="has no Generator under 'G_ema'"):
+        with pytest.raises(ValueError, match="other.pkl' is no StyleGAN2 network"):
             stylegan2.convert(path)
     network["G_ema"].meta["class_name"] = "Discriminator"
     path.write_bytes(pickle.dumps(network))
-    with pytest.raises(ValueError, match="has no Generator under 'G_ema'"):
+    with pytest.raises(ValueError, match="other.pkl' is no StyleGAN2 network"):
         stylegan2.convert(path)
 
 
@@ -313,15 +315,13 @@ def test_two_checkouts_do_not_mix_and_nothing_is_left_behind(checkout, weights, 
 
 
 def test_a_checkout_that_is_none_is_told(checkout, weights, tmp_path):
-    with pytest.raises(FileNotFoundError, match="checkout='.*nowhere' is no folder; give that of git clone https"):
-        stylegan2.StyleGAN2(tmp_path / "nowhere", weights)
     with pytest.raises(FileNotFoundError, match="lacks training/networks.py; give the folder of git clone"):
         stylegan2.StyleGAN2(tmp_path, weights)
     (checkout / "torch_utils/here.py").unlink()
-    with pytest.raises(ImportError, match="its training/networks.py cannot be used .*torch_utils.here"):
+    with pytest.raises(ValueError, match="its training/networks.py has no Generator .*torch_utils.here"):
         stylegan2.StyleGAN2(checkout, weights)
     (checkout / "training/networks.py").write_text("class Generator:\n    def __init__(self): ...\n")
-    with pytest.raises(ValueError, match="its Generator does not take these settings"):
+    with pytest.raises(ValueError, match="has no Generator that takes these settings"):
         stylegan2.StyleGAN2(checkout, weights)
 
 
