@@ -49,12 +49,8 @@ def distil(
     about_student: dict[str, Any] = {"name": student, "changes": {"num_classes": taught.shape[1], **(model or {})}}
     about_student |= {"mean": list(normalise.mean), "std": list(normalise.std)}
     about_training: dict[str, Any] = {"epochs": epochs, "seed": seed, "batch_size": batch_size}
-    settings: dict[str, Any] = {
-        "target": epoch_loop.fingerprint(target),
-        "student": about_student,
-        "images": store.digest(pixels),
-    }
-    settings |= {**about_training, "lr": 1e-3, "temperature": 1.0}
+    settings: dict[str, Any] = {"student": about_student, **about_training, "lr": 1e-3, "temperature": 1.0}
+    settings |= {"target": epoch_loop.fingerprint(target), "images": store.digest(pixels)}
     run = store.keyed("distilled", settings, format=FORMAT, device=device, root=root)
     network = _built(about_student, seed).to(device)
     optimiser, pixels = torch.optim.Adam(network.parameters(), 1e-3), pixels.to(device)

@@ -65,15 +65,14 @@ class EvaluationModel:
         target_model: the model under attack, to make sure that it is another.
         Raises ValueError if it is, by its weights; and for a class without private photographs.
         """
-        own = store.digest(*self.model.state_dict().values())
-        if target_model is not None and own == store.digest(*target_model.state_dict().values()):
+        if target_model is not None and _weights(target_model) == _weights(self.model):
             raise ValueError(
                 f"target_model: this {type(target_model).__name__} is the evaluation model itself, and would call any search a success; "
                 "train an evaluation model of another architecture"
             )
         if len(images) != len(targets):
             raise ValueError(f"targets: {len(targets)} classes for {len(images)} pictures; give one for each")
-        logits, targets = training.logits(self.model, images).cpu(), targets.cpu()
+        logits, targets = training.logits(self.model, images).cpu(), targets.cpu().long()
         features = representations.read(self.model, images)[representations.LAST]
         knn = nearest(features, targets, self.features, self.labels)
         return Score(logits.argmax(1) == targets, knn, logits.softmax(1).gather(1, targets[:, None])[:, 0])
@@ -103,3 +102,7 @@ def nearest(features: Tensor, targets: Tensor, private: Tensor, labels: Tensor) 
     if shortest.isinf().any():
         raise ValueError(f"targets: there is no private photograph of class {int(targets[shortest.isinf()][0])}")
     return shortest
+
+
+def _weights(model: nn.Module) -> str:
+    return store.digest(*model.state_dict().values())

@@ -24,6 +24,8 @@ from privlab.models import representations
 from privlab.models.forward import preprocessing
 from privlab.models.memory_layout import RightGradients
 
+Classes = Sequence[int] | Tensor
+
 FORMAT = 1  # raise it when the same settings begin to give other images
 _AT_ONCE = 256  # pictures in one pass where no gradient is taken
 _USUAL = 500  # pictures that say what the target's features usually are
@@ -79,12 +81,7 @@ class ModelInversion:
 
     @torch.enable_grad()
     def search(
-        self,
-        model: nn.Module,
-        generator: Generator,
-        targets: Sequence[int] | Tensor,
-        seed: int = 0,
-        beside: Sequence[nn.Module] = (),
+        self, model: nn.Module, generator: Generator, targets: Classes, seed: int = 0, beside: Sequence[nn.Module] = ()
     ) -> Iterator[State]:
         """Step by step: the latents of all candidates of all targets, (targets x candidates, width), class after class.
 
@@ -130,12 +127,7 @@ class ModelInversion:
             yield _state(step + 1, w, losses, spread)
 
     def run(
-        self,
-        model: nn.Module,
-        generator: Generator,
-        targets: Sequence[int] | Tensor,
-        seed: int = 0,
-        beside: Sequence[nn.Module] = (),
+        self, model: nn.Module, generator: Generator, targets: Classes, seed: int = 0, beside: Sequence[nn.Module] = ()
     ) -> Result:
         """The whole attack on these classes; see `search`.
 
@@ -237,9 +229,7 @@ class ModelInversion:
         return {name: value for name, (value, default) in values.items() if name not in _LATER or value != default}
 
 
-def _checked(
-    model: nn.Module, generator: Generator, targets: Sequence[int] | Tensor, beside: Sequence[nn.Module]
-) -> Tensor:
+def _checked(model: nn.Module, generator: Generator, targets: Classes, beside: Sequence[nn.Module]) -> Tensor:
     """The targets as a tensor, if the models, which are in eval mode from here on, and the generator fit together."""
     labels = torch.as_tensor(targets)
     if labels.ndim != 1 or len(labels) == 0 or labels.is_floating_point() or len(labels.unique()) < len(labels):

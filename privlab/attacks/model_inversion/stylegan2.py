@@ -75,14 +75,8 @@ class StyleGAN2:
         last = resize or crop or side
         self.shape = (int(settings["img_channels"]), last, last)
         self.psi, self.crop, self.resize, self.clip = psi, crop, resize, clip
-        self.settings = {
-            "checkout": str(code),
-            "weights": str(file),
-            "psi": psi,
-            "crop": crop,
-            "resize": resize,
-            "clip": clip,
-        }
+        places = {"checkout": str(code), "weights": str(file)}
+        self.settings = {**places, "psi": psi, "crop": crop, "resize": resize, "clip": clip}
 
     def to(self, device: str | torch.device) -> StyleGAN2:
         """Move the network to another device, and return this."""
