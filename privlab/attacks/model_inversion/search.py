@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privlab.attacks.model_inversion.generators import Generator, shown
-from privlab.attacks.model_inversion.losses import LOSSES, answer, strayed
+from privlab.attacks.model_inversion.losses import LOSSES, answer, feature_distance
 from privlab.attacks.model_inversion.random_window import random_window
 from privlab.attacks.model_inversion.results import PARTS, Result, State
 from privlab.models import representations
@@ -44,7 +44,7 @@ class ModelInversion:
     views, view_share: how many views of each candidate the last choice takes the mean over; 0 takes the picture as it is.
     realism: weight of -log D, D being how real the generator's own discriminator finds the picture.
     fitted: search for a Gaussian around each candidate, its mean and its log-variance, from a fresh draw each step; a picture is one draw.
-    anchor: weight of `losses.strayed`, against a fresh draw each step from the Gaussian of the features of 500 pictures of the
+    anchor: weight of `losses.feature_distance`, against a fresh draw each step from the Gaussian of the features of 500 pictures of the
         generator, which stand for the public ones.
     """
 
@@ -95,7 +95,7 @@ class ModelInversion:
             )
         w = self.select(model, generator, classes, seed).requires_grad_()
         labels = classes.repeat_interleave(self.candidates).to(w.device)
-        usual = self.usual(model, generator, seed) if self.anchor else None
+        stats = self.feature_stats(model, generator, seed) if self.anchor else None
         # Log-variances, at first as large as those of the generator's own latents.
         spread = torch.zeros_like(w, requires_grad=True) if self.fitted else None
         optimiser = torch.optim.Adam([w] if spread is None else [w, spread], self.lr, self.betas)
@@ -105,15 +105,15 @@ class ModelInversion:
         for step in range(self.steps):
             losses, gradients = [], []
             rng_state = draw.get_state()
-            z = self.drawn(w, spread, own)
-            around = None if usual is None else usual[0] + usual[1] * _noise(usual[0].shape, own, w)
+            z = self.sample(w, spread, own)
+            prior_features = None if stats is None else stats[0] + stats[1] * _noise(stats[0].shape, own, w)
             for part, names in zip(z.detach().split(whole), labels.split(whole), strict=True):
                 draw.set_state(rng_state)  # all candidates are looked at through the same view
                 part.requires_grad_()
                 with RightGradients():
                     images = shown(generator, part, names)
                     view = random_window(images, self.share, draw)
-                    loss = self.objective(model, beside, view, names, around)  # (part,)
+                    loss = self.objective(model, beside, view, names, prior_features)  # (part,)
                     if self.realism:
                         loss = loss + self.realism * F.softplus(-generator.realism(images))  # type: ignore[attr-defined]
                 gradients.append(torch.autograd.grad(loss.sum(), part)[0])
@@ -143,9 +143,9 @@ class ModelInversion:
             trace.append(state.loss.mean().item())
         labels = torch.as_tensor(targets).long().repeat_interleave(self.candidates).to(began.device)
         with torch.no_grad():
-            latents = self.drawn(state.latents, state.spread, torch.Generator().manual_seed(seed + 3))
+            latents = self.sample(state.latents, state.spread, torch.Generator().manual_seed(seed + 3))
             images = _pictures(generator, latents, labels)
-            score = self.convincing(model, images, labels, seed)
+            score = self.view_confidence(model, images, labels, seed)
             places = score.view(-1, self.candidates).topk(self.kept, dim=1).indices  # (targets, kept)
             best = (places + torch.arange(len(places), device=places.device)[:, None] * self.candidates).flatten()
             likelihood = _likelihood(model, images[best], labels[best])
@@ -178,22 +178,27 @@ class ModelInversion:
         return pool[best.T.flatten()].clone()
 
     def objective(
-        self, model: nn.Module, beside: Sequence[nn.Module], view: Tensor, targets: Tensor, around: Tensor | None
+        self,
+        model: nn.Module,
+        beside: Sequence[nn.Module],
+        view: Tensor,
+        targets: Tensor,
+        prior_features: Tensor | None,
     ) -> Tensor:
         """The loss of a view, the mean over the target and the models beside it, (n,); and how far the target's features stray.
 
-        around: the features (width,) that they are held against; None where they are free.
+        prior_features: the features (width,) that they are held against; None where they are free.
         """
-        if around is None:
+        if prior_features is None:
             own, away = model(preprocessing(model)(view)), None
         else:
             own, features = answer(model, view)
-            away = self.anchor * strayed(features, around)
+            away = self.anchor * feature_distance(features, prior_features)
         logits = [own, *(each(preprocessing(each)(view)) for each in beside)]
         loss: Tensor = torch.stack([LOSSES[self.loss](each, targets) for each in logits]).mean(0)
         return loss if away is None else loss + away
 
-    def drawn(self, mean: Tensor, spread: Tensor | None, draw: torch.Generator) -> Tensor:
+    def sample(self, mean: Tensor, spread: Tensor | None, draw: torch.Generator) -> Tensor:
         """Latents from Gaussians of these means and log-variances, (n, width) both, the same noise for each class; the means without."""
         if spread is None:
             return mean
@@ -201,7 +206,7 @@ class ModelInversion:
         return mean + (spread / 2).exp() * noise.repeat(len(mean) // self.candidates, 1)
 
     @torch.no_grad()
-    def usual(self, model: nn.Module, generator: Generator, seed: int) -> tuple[Tensor, Tensor]:
+    def feature_stats(self, model: nn.Module, generator: Generator, seed: int) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation (width,) of the target's features over pictures of the generator, of all classes in turn."""
         pool = generator.map(generator.sample(_USUAL, seed + 4))
         labels = torch.arange(len(pool), device=pool.device) % getattr(generator, "classes", 1)
@@ -209,7 +214,7 @@ class ModelInversion:
         return features.mean(0).to(pool), features.std(0).to(pool)
 
     @torch.no_grad()
-    def convincing(self, model: nn.Module, images: Tensor, labels: Tensor, seed: int) -> Tensor:
+    def view_confidence(self, model: nn.Module, images: Tensor, labels: Tensor, seed: int) -> Tensor:
         """Mean probability of the target over `views` of each picture, the same views for all of them: (n,)."""
         if self.views == 0:
             return _likelihood(model, images, labels)

@@ -12,7 +12,7 @@ from torch import nn
 from weights import same
 
 from privlab.attacks.model_inversion import ModelInversion, gans, generators, gmi, kedmi, lomma, plg_mi, ppa
-from privlab.attacks.model_inversion.losses import LOSSES, cross_entropy, logit, max_margin, poincare, strayed
+from privlab.attacks.model_inversion.losses import LOSSES, cross_entropy, feature_distance, logit, max_margin, poincare
 from privlab.attacks.model_inversion.random_window import random_window
 from privlab.attacks.model_inversion.results import joined
 from privlab.data import Normalise
@@ -88,7 +88,7 @@ def test_gradients_that_do_not_fade_when_the_target_is_certain(loss):
 
 def test_strayed_by_hand():
     features, around = torch.tensor([[1.0, 2.0], [0.0, 4.0]]), torch.tensor([1.0, 0.0])
-    assert strayed(features, around).tolist() == [(0 + 4) / 2, (1 + 16) / 2]
+    assert feature_distance(features, around).tolist() == [(0 + 4) / 2, (1 + 16) / 2]
 
 
 def by_hand(z, target):
@@ -384,15 +384,15 @@ def test_a_fitted_search_moves_mean_and_variance(target, prior):
 def test_a_draw_from_the_gaussians_has_their_moments(prior):
     attack = ModelInversion(pool=4000, candidates=4000, kept=1, fitted=True)
     mean, spread = torch.full((4000, 1), 2.0), torch.full((4000, 1), math.log(9.0))
-    seen = attack.drawn(mean, spread, drawn(0))
+    seen = attack.sample(mean, spread, drawn(0))
     assert (seen.mean().item(), seen.std().item()) == pytest.approx((2, 3), abs=0.15)
-    assert attack.drawn(mean, None, drawn(0)) is mean
+    assert attack.sample(mean, None, drawn(0)) is mean
 
 
 def test_the_anchor_holds_features_near_those_of_the_generators_pictures(prior):
     """With a weight that leaves nothing else to do, the features go where those of the pictures are on average."""
     model = network().eval()
-    mean, deviation = QUICK.usual(model, prior, seed=0)
+    mean, deviation = QUICK.feature_stats(model, prior, seed=0)
     features = representations.read(model, prior.synthesise(prior.sample(500, 4)))[representations.LAST]
     torch.testing.assert_close((mean, deviation), (features.mean(0), features.std(0)))
     attack = QUICK.but(loss="logit", lr=0.1, steps=30, share=(1.0, 1.0))
