@@ -82,13 +82,10 @@ def test_a_resnets_block_taken_apart_by_hand(index):
     by_branch = torch.func.vjp(branch, z)[1](arriving)[0]
     by_skip = torch.func.vjp(shortcut, z)[1](arriving)[0]
     row = next(row for row in gradient_flow.split(model, x, LABELS, summed) if row.block == f"layer3.{index}")
-    for measured, by_hand in (
-        (row.arriving, arriving),
-        (row.skip, by_skip),
-        (row.branch, by_branch),
-        (row.total, by_branch + by_skip),
-    ):
-        assert measured == pytest.approx(by_hand.flatten(1).norm(dim=1).mean().item(), rel=1e-10)
+    by_hand = [
+        part.flatten(1).norm(dim=1).mean().item() for part in (arriving, by_skip, by_branch, by_branch + by_skip)
+    ]
+    assert [row.arriving, row.skip, row.branch, row.total] == pytest.approx(by_hand, rel=1e-10)
 
 
 def test_an_ir_block_taken_apart_by_hand():
@@ -118,20 +115,14 @@ def test_what_a_shortcut_returns():
     assert cut["layer2.1"].branch == pytest.approx(cut["layer2.1"].total, rel=1e-12)
 
 
+MAXVIT = dict(img_size=32, embed_dim=(32, 32, 32, 32), depths=(1, 1, 1, 1), stem_width=8)
+VIT = dict(img_size=32, patch_size=8, embed_dim=16, num_heads=2, depth=8)
 FAMILIES = {
     "resnet18": (resnet, 4),
     "densenet121": (lambda: models.build("densenet121", 5, growth_rate=8, block_config=(2, 2, 2, 2)), 4),
     "efficientnet_b0": (lambda: models.build("efficientnet_b0", 5), 7),
-    "maxvit": (
-        lambda: models.build(
-            "maxvit_tiny_tf_224", 5, img_size=32, embed_dim=(32, 32, 32, 32), depths=(1, 1, 1, 1), stem_width=8
-        ),
-        4,
-    ),
-    "vit": (
-        lambda: models.build("vit_tiny_patch16_224", 5, img_size=32, patch_size=8, embed_dim=16, num_heads=2, depth=8),
-        4,
-    ),
+    "maxvit": (lambda: models.build("maxvit_tiny_tf_224", 5, **MAXVIT), 4),
+    "vit": (lambda: models.build("vit_tiny_patch16_224", 5, **VIT), 4),
     "repvgg": (lambda: models.build("repvgg_a0", 5, width_factor=0.25), 4),
     "ir18": (ir18, 4),
 }
