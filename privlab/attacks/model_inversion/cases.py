@@ -46,12 +46,6 @@ class Case(NamedTuple):
             settings["beside"] = [Path(each).name for each in self.beside]
         return store.keyed("model_inversion", settings, format=FORMAT, device=self.fleet.settings["device"])
 
-    @property
-    def result(self) -> Result:
-        """What the attack brought back.  Raises FileNotFoundError where it was not run."""
-        run = self.run
-        return Result(**run.load("found"), trace=run.read("trace"))
-
 
 def searched(case: Case) -> Result:
     """What one attack brings back: from the store if it is kept there. It takes seconds."""
@@ -60,8 +54,8 @@ def searched(case: Case) -> Result:
         device = case.fleet.device
         model, prior = case.fleet.model(case.m, case.at).to(device), generator_files.load(case.generator).to(device)
         others = [distillation.load(each).to(device) for each in case.beside]
-        result = case.attack.run(model, prior, case.targets, case.seed, others)
-        run.save("found", {name: getattr(result, name) for name in PARTS})
-        run.note("trace", result.trace)
+        found = case.attack.run(model, prior, case.targets, case.seed, others)
+        run.save("found", {name: getattr(found, name) for name in PARTS})
+        run.note("trace", found.trace)
         run.finish()
-    return case.result
+    return Result(**run.load("found"), trace=run.read("trace"))

@@ -42,30 +42,25 @@ class ClassBatchNorm(nn.Module):
         return scale * self.plain(x) + shift
 
 
-class ConditionalDCGAN(nn.Module):
+class ConditionalDCGAN(generators.PlainLatents, nn.Module):
     """A DCGAN (see `generators`) that draws the class it is told to.
 
     width, shape, channels: see `dcgan.DCGAN`.  classes: how many it knows.
     """
 
+    kind = "conditional"
     conditional = True
 
     def __init__(self, width: int, shape: tuple[int, int, int], channels: int, classes: int) -> None:
         super().__init__()
         self.width, self.shape, self.classes = width, shape, classes
         self.settings = {"width": width, "shape": list(shape), "channels": channels, "classes": classes}
-        sizes = [channels * 2**k for k in reversed(range(dcgan.doublings(shape)))]  # 4x4, 8x8, ... maps
+        sizes = dcgan.widths(shape, channels)[::-1]  # 4x4, 8x8, ... maps
         first = nn.ConvTranspose2d(width, sizes[0], 4, bias=False)
         rest = [nn.ConvTranspose2d(a, b, 4, 2, 1, bias=False) for a, b in pairwise([*sizes, shape[0]])]
         self.maps = nn.ModuleList([first, *rest])
         self.norms = nn.ModuleList([ClassBatchNorm(size, classes) for size in sizes])
         self.maps.apply(dcgan.small_weights)
-
-    def sample(self, n: int, seed: int) -> Tensor:
-        return generators.normal(n, self.width, seed, next(self.parameters()))
-
-    def map(self, z: Tensor) -> Tensor:
-        return z
 
     def synthesise(self, w: Tensor, labels: Tensor) -> Tensor:
         """Images (n, *shape) of latents (n, width) in these classes (n,)."""
@@ -84,7 +79,7 @@ class Projection(nn.Module):
 
     def __init__(self, shape: tuple[int, int, int], channels: int, classes: int) -> None:
         super().__init__()
-        sizes = [shape[0], *(channels * 2**k for k in range(dcgan.doublings(shape)))]
+        sizes = [shape[0], *dcgan.widths(shape, channels)]
         layers: list[nn.Module] = []
         for before, after in pairwise(sizes):
             layers += [spectral_norm(nn.Conv2d(before, after, 4, 2, 1)), nn.LeakyReLU(0.2)]
@@ -123,8 +118,7 @@ def plg_mi(
     margin: float = 0.2,
     share: tuple[float, float] = (0.8, 1.0),
     device: str | torch.device = "cpu",
-    root: Any = None,
-    progress: bool = True,
+    **kept: Any,
 ) -> ConditionalDCGAN:
     """PLG-MI's GAN (Yuan et al. 2023), trained on pseudo-labelled public images; kept, and resumed, as `gans.gmi` is.
 
@@ -133,6 +127,7 @@ def plg_mi(
         discriminator for one of the generator.
     each: images of each class, see `pseudo_labels`.  margin: weight of the target's max-margin loss on a crop of made images in the
         generator's loss, the crop being of so large a `share` of the area. Theirs also turn, mirror and colour the images.
+    kept: root, watch and progress, see `GANRecipe.train`.
     Raises ValueError as `gans.gmi` and `pseudo_labels` do.
     """
     pixels = batches.pixels(images)
@@ -140,12 +135,12 @@ def plg_mi(
     places, labels = pseudo_labels(training.logits(target, pixels).softmax(1).cpu(), each)
     epoch_loop.enough(chosen := pixels[places], recipe.batch_size, recipe.epochs)
     classes = int(labels[-1]) + 1
-    generator, discriminator = recipe.build(
-        lambda: (
-            ConditionalDCGAN(recipe.width, shape, recipe.channels, classes).to(device),
-            Projection(shape, recipe.channels, classes).to(device),
-        )
-    )
+
+    def networks() -> tuple[ConditionalDCGAN, Projection]:
+        made = ConditionalDCGAN(recipe.width, shape, recipe.channels, classes).to(device)
+        return made, Projection(shape, recipe.channels, classes).to(device)
+
+    generator, discriminator = recipe.build(networks)
     # gradients pass through a copy; the target is left as it was
     frozen = copy.deepcopy(target).to(device).eval().requires_grad_(False)
     normalise = preprocessing(target)
@@ -160,9 +155,6 @@ def plg_mi(
         certain = max_margin(frozen(normalise(random_window(fake, share, draw))), drawn).mean()
         yield "generator", margin * certain - discriminator(fake, drawn).mean()
 
-    settings = {
-        "images": store.digest(pixels), "target": epoch_loop.fingerprint(target), "each": each, "margin": margin, "share": list(share)
-    }  # fmt: skip
-    return recipe.train(
-        "plg_mi", generator, discriminator, losses, len(chosen), settings, betas=(0.0, 0.9), root=root, progress=progress
-    )  # fmt: skip
+    settings: dict[str, Any] = {"images": store.digest(pixels), "target": epoch_loop.fingerprint(target)}
+    settings |= {"each": each, "margin": margin, "share": list(share)}
+    return recipe.train("plg_mi", generator, discriminator, losses, len(chosen), settings, betas=(0.0, 0.9), **kept)

@@ -1,52 +1,41 @@
-"""The DCGAN of Radford et al. 2016: a generator, its opponent, and the losses of both; `gans` trains them."""
+"""The DCGAN of Radford et al. 2016: a generator and its opponent; `gans` trains them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privlab.attacks.model_inversion.gan_training import Losses
-from privlab.attacks.model_inversion.generators import normal
-from privlab.training import batches
+from privlab.attacks.model_inversion.generators import PlainLatents
 
 
-class DCGAN(nn.Module):
+class DCGAN(PlainLatents, nn.Module):
     """Strided transposed convolutions from a latent to a square image (Radford et al. 2016), in eval mode when it is done.
 
     width: numbers in a latent.  shape: of its images; the side is 16, 32, 64 or 128.  channels: of the last map before the image;
     each earlier one has twice as many.
     """
 
+    kind = "dcgan"
+
     def __init__(self, width: int, shape: tuple[int, int, int], channels: int) -> None:
         super().__init__()
         self.width, self.shape = width, shape
-        sizes = [channels * 2**k for k in reversed(range(doublings(shape)))]  # 4x4, 8x8, ... maps
+        self.settings = {"width": width, "shape": list(shape), "channels": channels}
+        sizes = widths(shape, channels)[::-1]  # 4x4, 8x8, ... maps
         layers: list[nn.Module] = [nn.ConvTranspose2d(width, sizes[0], 4, bias=False)]
         for before, after in pairwise(sizes):
             layers += [nn.BatchNorm2d(before), nn.ReLU(), nn.ConvTranspose2d(before, after, 4, 2, 1, bias=False)]
         layers += [nn.BatchNorm2d(sizes[-1]), nn.ReLU(), nn.ConvTranspose2d(sizes[-1], shape[0], 4, 2, 1), nn.Sigmoid()]
-        self.layers = nn.Sequential(*layers)
-        self.layers.apply(small_weights)
-
-    def sample(self, n: int, seed: int) -> Tensor:
-        return normal(n, self.width, seed, next(self.parameters()))
-
-    def map(self, z: Tensor) -> Tensor:
-        return z
+        self.layers = nn.Sequential(*layers).apply(small_weights)
 
     def synthesise(self, w: Tensor) -> Tensor:
         return self.layers(w[:, :, None, None])
 
-    forward = synthesise
-
 
 def discriminator(shape: tuple[int, int, int], channels: int) -> nn.Sequential:
     """The DCGAN's opponent: strided convolutions from an image in [0, 1] to one number, the logit of "real"."""
-    sizes = [channels * 2**k for k in range(doublings(shape))]
+    sizes = widths(shape, channels)
     layers: list[nn.Module] = [nn.Conv2d(shape[0], sizes[0], 4, 2, 1), nn.LeakyReLU(0.2)]
     for before, after in pairwise(sizes):
         layers += [nn.Conv2d(before, after, 4, 2, 1, bias=False), nn.BatchNorm2d(after), nn.LeakyReLU(0.2)]
@@ -54,28 +43,12 @@ def discriminator(shape: tuple[int, int, int], channels: int) -> nn.Sequential:
     return nn.Sequential(*layers).apply(small_weights)
 
 
-def adversarial(generator: DCGAN, discriminator: nn.Module, pixels: Tensor) -> Losses:
-    """The losses of both networks, images drawn from these pixels (n, channels, side, side), on the networks' device.
-
-    Those of Goodfellow et al. 2014, with -log D for the generator (Radford et al. 2016).
-    """
-
-    def losses(rows: Tensor, draw: torch.Generator) -> Iterator[tuple[str, Tensor]]:
-        real = batches.unit(pixels[rows.to(pixels.device)], torch.float32)  # (batch, channels, side, side)
-        fake = generator(torch.randn(len(rows), generator.width, generator=draw).to(pixels.device))
-        loss = F.softplus(-discriminator(real)).mean() + F.softplus(discriminator(fake.detach())).mean()
-        yield "discriminator", loss
-        yield "generator", F.softplus(-discriminator(fake)).mean()  # -log D(G(z))
-
-    return losses
-
-
-def doublings(shape: tuple[int, int, int]) -> int:
-    """How often a map of 4x4 doubles until it has the side of the image."""
+def widths(shape: tuple[int, int, int], channels: int) -> list[int]:
+    """Channels of each map, from half the side of an image of this shape down to 4x4: `channels`, twice that, and so on."""
     side = shape[1]
     if shape[2] != side or side not in (16, 32, 64, 128):
         raise ValueError(f"shape={shape}: a DCGAN makes square images with a side of 16, 32, 64 or 128 pixels")
-    return side.bit_length() - 3
+    return [channels * 2**k for k in range(side.bit_length() - 3)]
 
 
 def small_weights(module: nn.Module) -> None:

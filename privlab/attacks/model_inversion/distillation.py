@@ -48,13 +48,12 @@ def distil(
     taught = training.logits(target, pixels).to(device)  # (n, classes)
     about_student: dict[str, Any] = {"name": student, "changes": {"num_classes": taught.shape[1], **(model or {})}}
     about_student |= {"mean": list(normalise.mean), "std": list(normalise.std)}
-    settings: dict[str, Any] = {
-        "target": epoch_loop.fingerprint(target), "student": about_student, "images": store.digest(pixels), "epochs": epochs,
-        "seed": seed, "batch_size": batch_size, "lr": 1e-3, "temperature": 1.0,
-    }  # fmt: skip
+    about_training: dict[str, Any] = {"epochs": epochs, "seed": seed, "batch_size": batch_size}
+    settings: dict[str, Any] = {"student": about_student, **about_training, "lr": 1e-3, "temperature": 1.0}
+    settings |= {"target": epoch_loop.fingerprint(target), "images": store.digest(pixels)}
     run = store.keyed("distilled", settings, format=FORMAT, device=device, root=root)
     network = _built(about_student, seed).to(device)
-    optimiser, pixels = torch.optim.Adam(network.parameters(), settings["lr"]), pixels.to(device)
+    optimiser, pixels = torch.optim.Adam(network.parameters(), 1e-3), pixels.to(device)
 
     def step(rows: Tensor, draw: torch.Generator) -> None:
         rows = rows.to(pixels.device)
@@ -67,7 +66,7 @@ def distil(
         run,
         {"weights": network},
         lambda: epoch_loop.train(
-            {"weights": network}, {"weights": optimiser}, step, len(pixels), epochs=epochs, batch_size=batch_size, seed=seed, run=run,
+            {"weights": network}, {"weights": optimiser}, step, len(pixels), **about_training, run=run,
             title=f"{student}, taught by the target", progress=progress,
         ),
     )  # fmt: skip

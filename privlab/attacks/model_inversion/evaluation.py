@@ -8,7 +8,6 @@ ones in its features (Koh et al. 2024, section 14; the measures are those of PPA
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -64,26 +63,19 @@ class EvaluationModel:
         """Hold pictures (n, channels, height, width) in [0, 1] against the classes (n,) that they were made for.
 
         target_model: the model under attack, to make sure that it is another.
-        Raises ValueError if it is, by its weights; and for a class that this one does not know.
+        Raises ValueError if it is, by its weights; and for a class without private photographs.
         """
-        if target_model is not None and _same(self.model, target_model):
+        if target_model is not None and _weights(target_model) == _weights(self.model):
             raise ValueError(
                 f"target_model: this {type(target_model).__name__} is the evaluation model itself, and would call any search a success; "
                 "train an evaluation model of another architecture"
             )
         if len(images) != len(targets):
             raise ValueError(f"targets: {len(targets)} classes for {len(images)} pictures; give one for each")
-        logits, targets = training.logits(self.model, images).cpu(), targets.cpu()
-        if (out := targets[(targets < 0) | (targets >= logits.shape[1])]).numel():
-            raise ValueError(
-                f"targets: class {int(out[0])} is none of the evaluation model's; it has 0 to {logits.shape[1] - 1}"
-            )
+        logits, targets = training.logits(self.model, images).cpu(), targets.cpu().long()
         features = representations.read(self.model, images)[representations.LAST]
-        return Score(
-            top1=logits.argmax(1) == targets,
-            knn=nearest(features, targets, self.features, self.labels),
-            likelihood=logits.softmax(1)[torch.arange(len(targets)), targets],
-        )
+        knn = nearest(features, targets, self.features, self.labels)
+        return Score(logits.argmax(1) == targets, knn, logits.softmax(1).gather(1, targets[:, None])[:, 0])
 
 
 def evaluation_model(model: nn.Module, accuracy: float, private: Labelled) -> EvaluationModel:
@@ -112,8 +104,5 @@ def nearest(features: Tensor, targets: Tensor, private: Tensor, labels: Tensor) 
     return shortest
 
 
-def _same(one: nn.Module, other: nn.Module) -> bool:
-    def weights(model: nn.Module) -> Any:
-        return store.digest(*model.state_dict().values())
-
-    return one is other or weights(one) == weights(other)
+def _weights(model: nn.Module) -> str:
+    return store.digest(*model.state_dict().values())

@@ -43,19 +43,9 @@ class GANRecipe:
             return make()
 
     def train(
-        self,
-        kind: str,
-        gan: GAN,
-        discriminator: nn.Module,
-        losses: Losses,
-        n: int,
-        settings: Mapping[str, Any],
-        *,
-        betas: tuple[float, float] = (0.5, 0.999),
-        root: Any = None,
-        watch: epoch_loop.Watch | None = None,
-        progress: bool = True,
-    ) -> GAN:
+        self, kind: str, gan: GAN, discriminator: nn.Module, losses: Losses, n: int, settings: Mapping[str, Any], *,
+        betas: tuple[float, float] = (0.5, 0.999), root: Any = None, watch: epoch_loop.Watch | None = None, progress: bool = True,
+    ) -> GAN:  # fmt: skip
         """Train a GAN by its losses on n images, once: kept in the run store, read from there the second time, resumed where interrupted.
 
         kind: of the run.  gan: what is kept, on its device; its generator learns, which is all of it if it has no part of that name.
@@ -65,8 +55,7 @@ class GANRecipe:
         """
         device = next(gan.parameters()).device
         run = store.keyed(kind, {**settings, **asdict(self)}, format=FORMAT, device=device, root=root)
-        generator = getattr(gan, "generator", gan)
-        networks: dict[str, nn.Module] = {"generator": generator, "discriminator": discriminator}
+        networks: dict[str, nn.Module] = {"generator": getattr(gan, "generator", gan), "discriminator": discriminator}
         optimisers = {name: torch.optim.Adam(net.parameters(), self.lr, betas) for name, net in networks.items()}
 
         def step(rows: Tensor, draw: torch.Generator) -> None:

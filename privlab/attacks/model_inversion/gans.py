@@ -15,37 +15,32 @@ from torch import Tensor, nn
 
 from privlab import training
 from privlab.attacks.model_inversion import dcgan
-from privlab.attacks.model_inversion.dcgan import DCGAN
 from privlab.attacks.model_inversion.gan_training import GANRecipe
+from privlab.attacks.model_inversion.generators import PlainLatents
 from privlab.compute import store
 from privlab.training import batches, epoch_loop
 from privlab.training.batches import Labelled
-from privlab.training.epoch_loop import Watch
 
 
-class Adversary(nn.Module):
+class Adversary(PlainLatents, nn.Module):
     """A generator (see `generators`) with its discriminator.
 
     width, shape, channels: see `dcgan.DCGAN`.
     knows: how many classes the discriminator tells apart; with 0 it tells real from made and nothing else.
     """
 
+    kind = "adversary"
+
     def __init__(self, width: int, shape: tuple[int, int, int], channels: int, knows: int = 0) -> None:
         super().__init__()
         self.width, self.shape = width, shape
         self.settings = {"width": width, "shape": list(shape), "channels": channels, "knows": knows}
-        self.generator = DCGAN(width, shape, channels)
+        self.generator = dcgan.DCGAN(width, shape, channels)
         body = dcgan.discriminator(shape, channels)
         last: Any = body[-2]
         self.body, self.head = body[:-2], nn.Conv2d(last.in_channels, knows, 4) if knows else last
         if knows:
             nn.init.normal_(self.head.weight, 0.0, 0.02)
-
-    def sample(self, n: int, seed: int) -> Tensor:
-        return self.generator.sample(n, seed)
-
-    def map(self, z: Tensor) -> Tensor:
-        return z
 
     def synthesise(self, w: Tensor) -> Tensor:
         return self.generator.synthesise(w)
@@ -60,31 +55,28 @@ class Adversary(nn.Module):
         return self.judged(images)[0].logsumexp(1)
 
 
-def gmi(
-    images: Labelled | Tensor,
-    recipe: GANRecipe,
-    *,
-    device: str | torch.device = "cpu",
-    root: Any = None,
-    watch: Watch | None = None,
-    progress: bool = True,
-) -> Adversary:
+def gmi(images: Labelled | Tensor, recipe: GANRecipe, *, device: str | torch.device = "cpu", **kept: Any) -> Adversary:
     """A DCGAN with its discriminator, trained on public images: GMI's GAN (Zhang et al. 2020, who train a Wasserstein GAN).
 
+    Its losses are those of Goodfellow et al. 2014, with -log D for the generator (Radford et al. 2016).
     It is kept in the run store and read from there the second time, and goes on where it was interrupted.
     images: (n, channels, side, side), bytes or in [0, 1]; the side is 16, 32, 64 or 128.  recipe: of Adam with betas (0.5, 0.999).
-    watch: called after each epoch with the number done and the GAN, in eval mode; it may raise to stop.
+    kept: root, watch and progress, see `GANRecipe.train`.
     Raises ValueError for images that are not of such a size, or fewer than a batch.
     """
     pixels = batches.pixels(images)
     shape = epoch_loop.square(pixels, recipe.batch_size, recipe.epochs)
     gan = recipe.build(lambda: Adversary(recipe.width, shape, recipe.channels).to(device))
-    discriminator = nn.Sequential(*gan.body, gan.head, nn.Flatten(0))
-    losses = dcgan.adversarial(gan.generator, discriminator, pixels.to(device))
-    settings = {"images": store.digest(pixels)}
-    return recipe.train(
-        "gmi", gan, discriminator, losses, len(pixels), settings, root=root, watch=watch, progress=progress
-    )
+    discriminator, on_device = nn.Sequential(*gan.body, gan.head, nn.Flatten(0)), pixels.to(device)
+
+    def losses(rows: Tensor, draw: torch.Generator) -> Iterator[tuple[str, Tensor]]:
+        real = batches.unit(on_device[rows.to(device)], torch.float32)  # (batch, channels, side, side)
+        fake = gan.synthesise(torch.randn(len(rows), recipe.width, generator=draw).to(device))
+        loss = F.softplus(-discriminator(real)).mean() + F.softplus(discriminator(fake.detach())).mean()
+        yield "discriminator", loss
+        yield "generator", F.softplus(-discriminator(fake)).mean()  # -log D(G(z))
+
+    return recipe.train("gmi", gan, discriminator, losses, len(pixels), {"images": store.digest(pixels)}, **kept)
 
 
 def kedmi(
@@ -94,16 +86,13 @@ def kedmi(
     *,
     entropy: float = 0.0064,
     device: str | torch.device = "cpu",
-    root: Any = None,
-    watch: Watch | None = None,
-    progress: bool = True,
+    **kept: Any,
 ) -> Adversary:
     """KEDMI's GAN (Chen et al. 2021), trained on public images and on what the target says of them; kept, and resumed, as `gmi` is.
 
     entropy: weight of the entropy of the discriminator's classes in the generator's loss, `generator_loss`. Their code adds it up over
         the 64 images of a batch with the weight 1e-4, which is this one on the mean.
-    For the other arguments see `gmi`.  The discriminator's loss is `discriminator_loss`.
-    Raises ValueError as `gmi` does.
+    For the other arguments, and errors, see `gmi`.  The discriminator's loss is `discriminator_loss`.
     """
     pixels = batches.pixels(images)
     shape = epoch_loop.square(pixels, recipe.batch_size, recipe.epochs)
@@ -112,20 +101,17 @@ def kedmi(
     on_device = pixels.to(device)
 
     def losses(rows: Tensor, draw: torch.Generator) -> Iterator[tuple[str, Tensor]]:
-        rows = rows.to(on_device.device)
+        rows = rows.to(device)
         real = batches.unit(on_device[rows], torch.float32)
-        fake = gan.synthesise(torch.randn(len(rows), recipe.width, generator=draw).to(on_device.device))
+        fake = gan.synthesise(torch.randn(len(rows), recipe.width, generator=draw).to(device))
         yield "discriminator", discriminator_loss(gan.judged(real)[0], gan.judged(fake.detach())[0], answers[rows])
         logits, features = gan.judged(fake)
         with torch.no_grad():
             public = gan.judged(real)[1]
         yield "generator", generator_loss(features, public, logits, entropy)
 
-    return recipe.train(
-        "kedmi", gan, nn.ModuleList([gan.body, gan.head]), losses, len(pixels),
-        {"images": store.digest(pixels), "entropy": entropy, "target": epoch_loop.fingerprint(target)},
-        root=root, watch=watch, progress=progress,
-    )  # fmt: skip
+    settings = {"images": store.digest(pixels), "entropy": entropy, "target": epoch_loop.fingerprint(target)}
+    return recipe.train("kedmi", gan, nn.ModuleList([gan.body, gan.head]), losses, len(pixels), settings, **kept)
 
 
 def discriminator_loss(real: Tensor, fake: Tensor, answers: Tensor) -> Tensor:
@@ -134,10 +120,8 @@ def discriminator_loss(real: Tensor, fake: Tensor, answers: Tensor) -> Tensor:
     The cross-entropy to the target's answer, plus half of -log D(real) - log(1 - D(made)), D the sigmoid of the logits' log-sum-exp
     (Chen et al. 2021; Salimans et al. 2016, section 5; the half is that of both their codes).
     """
-    return (
-        F.cross_entropy(real, answers)
-        + (F.softplus(-real.logsumexp(1)).mean() + F.softplus(fake.logsumexp(1)).mean()) / 2
-    )
+    judged = F.softplus(-real.logsumexp(1)).mean() + F.softplus(fake.logsumexp(1)).mean()
+    return F.cross_entropy(real, answers) + judged / 2
 
 
 def generator_loss(features: Tensor, public: Tensor, logits: Tensor, entropy: float) -> Tensor:

@@ -14,7 +14,9 @@ from privlab.attacks.model_inversion.stylegan2 import StyleGAN2
 from privlab.compute import store
 
 FORMAT = 1  # raise it when generators are written in another way
-AnyGenerator = Eigenfaces | DCGAN | Adversary | ConditionalDCGAN | StyleGAN2
+Trained = DCGAN | Adversary | ConditionalDCGAN
+AnyGenerator = Eigenfaces | Trained | StyleGAN2
+NETWORKS: dict[str, type[Any]] = {each.kind: each for each in (DCGAN, Adversary, ConditionalDCGAN)}
 
 
 def save(generator: AnyGenerator, root: Any = None) -> str:
@@ -23,22 +25,9 @@ def save(generator: AnyGenerator, root: Any = None) -> str:
     A discriminator that it kept goes with it.
     Of a StyleGAN2 only the places of its checkout and weights are kept, and its settings: other processes need them at the same places.
     """
-    tensors: dict[str, Tensor] = {}
-    settings: dict[str, Any]
-    if isinstance(generator, Eigenfaces):
-        tensors = {"mean": generator.mean, "components": generator.components, "deviations": generator.deviations}
-        settings = {"kind": "eigenfaces", "explained": generator.explained}
-    elif isinstance(generator, StyleGAN2):
-        settings = {"kind": "stylegan2", **generator.settings}
-    elif isinstance(generator, (Adversary, ConditionalDCGAN)):
-        tensors = generator.state_dict()
-        settings = {"kind": "adversary" if isinstance(generator, Adversary) else "conditional", **generator.settings}
-    else:
-        channels = generator.layers[-4].num_features  # of the last BatchNorm
-        tensors = generator.state_dict()
-        settings = {"kind": "dcgan", "width": generator.width, "shape": list(generator.shape), "channels": channels}
-    contents = {**settings, "tensors": store.digest(*tensors.values())}
-    run = store.keyed("generator", contents, format=FORMAT, root=root)
+    settings = {"kind": generator.kind, **generator.settings}
+    tensors: dict[str, Tensor] = {} if isinstance(generator, StyleGAN2) else generator.state_dict()
+    run = store.keyed("generator", {**settings, "tensors": store.digest(*tensors.values())}, format=FORMAT, root=root)
     if not run.complete:
         run.save("tensors", tensors)
         run.note("settings", settings)
@@ -53,10 +42,9 @@ def load(folder: str) -> AnyGenerator:
     kind = settings.pop("kind")
     if kind == "stylegan2":
         return StyleGAN2(**settings)
-    tensors = run.load("tensors")
+    tensors: dict[str, Any] = run.load("tensors")
     if kind == "eigenfaces":
-        return Eigenfaces(tensors["mean"], tensors["components"], tensors["deviations"], settings["explained"])
-    network = {"dcgan": DCGAN, "adversary": Adversary, "conditional": ConditionalDCGAN}[kind]
-    generator = network(**{**settings, "shape": tuple(settings["shape"])})
+        return Eigenfaces(**tensors, **settings)
+    generator: Trained = NETWORKS[kind](**{**settings, "shape": tuple(settings["shape"])})
     generator.load_state_dict(tensors)
     return generator.eval().requires_grad_(False)

@@ -7,7 +7,8 @@ A generator has a `width` (numbers in a latent), a `shape` (channels, height, wi
     synthesise(w)   -> images (n, *shape)  in [0, 1], differentiable in w
 
 One that kept its discriminator has `realism(images) -> (n,)`, the logit of "real". One that is told the class to draw has
-`conditional = True` and `classes`, and takes `synthesise(w, labels)`; `shown` asks either kind.
+`conditional = True` and `classes`, and takes `synthesise(w, labels)`; `shown` asks either kind. To be kept (`generator_files`) it says
+its `kind` and the `settings` that make the same again.
 
 `Eigenfaces` are linear and fitted at once, `dcgan.DCGAN` is trained, `stylegan2.StyleGAN2` comes from an external checkout; the GANs of
 `gans` and `conditional_gan` are trained with a target model's help.
@@ -16,11 +17,10 @@ One that kept its discriminator has `realism(images) -> (n,)`, the logit of "rea
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from privlab.training import batches
 
@@ -52,40 +52,40 @@ def normal(n: int, width: int, seed: int, like: Tensor) -> Tensor:
     return torch.randn(n, width, generator=torch.Generator().manual_seed(seed)).to(like)
 
 
-# -- a linear one ------------------------------------------------------------------------------------------------------
+class PlainLatents:
+    """For modules that are searched in the space that they draw from."""
+
+    width: int
+
+    def sample(self: Any, n: int, seed: int) -> Tensor:
+        return normal(n, self.width, seed, next(iter(self.state_dict().values())))
+
+    def map(self, z: Tensor) -> Tensor:
+        return z
 
 
-@dataclass(frozen=True)
-class Eigenfaces:
+class Eigenfaces(PlainLatents, nn.Module):
     """The mean image plus a weighted sum of principal components, each weighted in standard deviations (Turk and Pentland 1991).
 
     mean: (1, channels, height, width).  components: (width, pixels), orthonormal rows.  deviations: (width,), in pixel units.
     explained: share of the variance of the images fitted on that the components hold.
     """
 
-    mean: Tensor = field(repr=False)
-    components: Tensor = field(repr=False)
-    deviations: Tensor = field(repr=False)
-    explained: float
+    kind = "eigenfaces"
+    mean: Tensor
+    components: Tensor
+    deviations: Tensor
 
-    @property
-    def width(self) -> int:
-        return len(self.components)
+    def __init__(self, mean: Tensor, components: Tensor, deviations: Tensor, explained: float) -> None:
+        super().__init__()
+        channels, height, side = mean.shape[1:]
+        self.width, self.shape = len(components), (channels, height, side)
+        self.explained, self.settings = explained, {"explained": explained}
+        for name, tensor in {"mean": mean, "components": components, "deviations": deviations}.items():
+            self.register_buffer(name, tensor)
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        channels, height, width = self.mean.shape[1:]
-        return channels, height, width
-
-    def to(self, device: str | torch.device) -> Eigenfaces:
-        """The same on another device."""
-        return Eigenfaces(self.mean.to(device), self.components.to(device), self.deviations.to(device), self.explained)
-
-    def sample(self, n: int, seed: int) -> Tensor:
-        return normal(n, self.width, seed, self.mean)
-
-    def map(self, z: Tensor) -> Tensor:
-        return z
+    def extra_repr(self) -> str:
+        return f"explained={self.explained}"
 
     def synthesise(self, w: Tensor) -> Tensor:
         return (self.mean + ((w * self.deviations) @ self.components).view(-1, *self.shape)).clamp(0, 1)

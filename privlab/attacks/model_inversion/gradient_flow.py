@@ -8,8 +8,7 @@ Hooks read the gradients and are taken off again, also when a pass fails; BatchN
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +20,7 @@ from privlab.models import ir_resnet, skip_connections
 from privlab.models.forward import preprocessing, stateless
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+Place = Callable[..., Any]  # registers a hook, such as `module.register_forward_hook`
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,16 @@ def split(model: nn.Module, images: Tensor, labels: Tensor, loss: Loss) -> list[
             f"model: {type(model).__name__} has no residual blocks known here; give a timm ResNet or an IR net"
         )
     blocks = {name: m for name, m in model.named_modules() if isinstance(m, BasicBlock | Bottleneck | ir_resnet.Block)}
-    totals = _gradients(
-        model, blocks, ["total"], images, labels, loss
-    )  # a pass of its own, in which nothing is taken apart
-    parts = _gradients(model, blocks, ["sum", "skip", "branch"], images, labels, loss)
+    begins = {name: block.register_forward_pre_hook for name, block in blocks.items()}
+    totals = _gradients(model, images, labels, loss, begins)  # a pass of its own, in which nothing is taken apart
+    places = {(name, point): place for name, block in blocks.items() for point, place in _places(block).items()}
+    inside = {where for where in places if where[1] != "sum"}
+    parts = _gradients(model, images, labels, loss, places, inside)
     rows = []
-    for name, (total,), (arriving, skip, branch) in zip(blocks, totals, parts, strict=True):
+    for name in blocks:
+        total, arriving, branch = totals[name], parts[name, "sum"], parts[name, "branch"]
+        # where the shortcut is an identity there is no module to hook: its derivative is 1, its part what arrives at the sum
+        skip = parts.get((name, "skip"), arriving)
         error = ((skip + branch - total).norm() / total.norm()).item()
         rows.append(Split(name, _mean(arriving), _mean(skip), _mean(branch), _mean(total), error))
     return rows
@@ -73,22 +77,11 @@ def norms(model: nn.Module, images: Tensor, labels: Tensor, loss: Loss) -> dict[
     images: (n, channels, height, width) in [0, 1]; "input" is the gradient in these pixels, before preprocessing.  labels: (n,).
     loss: (logits, labels) -> one number, or one an image, which are summed.
     """
-    ends = skip_connections.ends(model)
-    places: list[int | str] = [*ends, "input"]
-    outputs: dict[int, Tensor] = {}
-
-    def keep(stage: int) -> Callable[..., Tensor]:
-        def hook(module: nn.Module, args: object, output: Tensor) -> Tensor:
-            outputs[stage] = output
-            return output.clone()  # what follows may write into its input
-
-        return hook
-
-    hooks = [(end.register_forward_hook, keep(stage)) for stage, end in ends.items()]
-    with _measured(model, hooks, images, labels, loss) as (pixels, value):
-        points = [*(outputs[stage] for stage in ends), pixels]
-        gradients = torch.autograd.grad(value, points, allow_unused=True, materialize_grads=True)
-    return {where: _norms(gradient) for where, gradient in zip(places, gradients, strict=True)}
+    places: dict[int | str, Place] = {
+        stage: end.register_forward_hook for stage, end in skip_connections.ends(model).items()
+    }
+    gradients = _gradients(model, images, labels, loss, places)
+    return {where: _norms(gradients[where]) for where in [*places, "input"]}
 
 
 def _norms(gradients: Tensor) -> Tensor:
@@ -99,69 +92,60 @@ def _mean(gradients: Tensor) -> float:
     return _norms(gradients).mean().item()
 
 
-def _gradients(
-    model: nn.Module, blocks: dict[str, Any], points: list[str], images: Tensor, labels: Tensor, loss: Loss
-) -> list[list[Tensor]]:
-    """The gradients at these points of each block, from one pass."""
-    passed: list[dict[str, Tensor]] = [{} for _ in blocks]
-    watched = [_places(block) for block in blocks.values()]
-    hooks = [
-        (place[point], _apart(at, point))
-        for place, at in zip(watched, passed, strict=True)
-        for point in points
-        if point in place
-    ]
-    with _measured(model, hooks, images, labels, loss) as (_, value):
-        # where the shortcut is an identity there is no module to hook: its derivative is 1, its part what arrives at the sum
-        points_of_all = [at[point] if point in at else at["sum"] for at in passed for point in points]
-        gradients = iter(torch.autograd.grad(value, points_of_all, allow_unused=True, materialize_grads=True))
-    return [[next(gradients) for _ in points] for _ in blocks]
-
-
-def _places(block: Any) -> dict[str, Any]:
-    """Where to hook a block: before it, before its branch, its shortcut, and what follows the sum; in an IR net nothing follows it."""
+def _places(block: Any) -> dict[str, Place]:
+    """Where to hook a block: its branch, its shortcut, and what follows the sum; in an IR net nothing follows it."""
+    places: dict[str, Place] = {}
     if isinstance(block, ir_resnet.Block):
-        first, shortcut = block.body, block.shortcut
-        places: dict[str, Any] = {"sum": block.register_forward_hook}
+        first, shortcut, places["sum"] = block.body, block.shortcut, block.register_forward_hook
     else:
-        first, shortcut = block.conv1, block.downsample
-        places = {"sum": (block.act2 if isinstance(block, BasicBlock) else block.act3).register_forward_pre_hook}
-    places |= {"total": block.register_forward_pre_hook, "branch": first.register_forward_pre_hook}
-    return places if shortcut is None else {**places, "skip": shortcut.register_forward_pre_hook}
+        last = block.act2 if isinstance(block, BasicBlock) else block.act3
+        first, shortcut, places["sum"] = block.conv1, block.downsample, last.register_forward_pre_hook
+    places["branch"] = first.register_forward_pre_hook
+    if shortcut is not None:
+        places["skip"] = shortcut.register_forward_pre_hook
+    return places
 
 
-def _apart(values: dict[str, Tensor], point: str) -> Callable[..., Tensor]:
-    """A hook that keeps what passes. Shortcut and branch each get a copy of their common input, and the copy is kept: its gradient is
-    their part alone. Else the copy goes on: timm applies its ReLU to the sum in place, which would overwrite what was kept."""
+def _gradients(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    loss: Loss,
+    places: Mapping[Any, Place],
+    apart: Container[Any] = (),
+) -> dict[Any, Tensor]:
+    """The loss's gradients at what passes these places, and under "input" at the pixels, all from one pass.
 
-    def hook(module: nn.Module, args: tuple[Tensor], *output: Tensor) -> Tensor:
-        value = output[0] if output else args[0]
-        copied = value.clone()
-        values[point], passed = (copied, copied) if point in ("branch", "skip") else (value, copied)
-        return passed
-
-    return hook
-
-
-@contextmanager
-def _measured(
-    model: nn.Module, hooks: list[Any], images: Tensor, labels: Tensor, loss: Loss
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """One forward pass under hooks: the pixels that gradients are asked for, and the loss, which autograd can still go back from."""
-    fits = images.is_floating_point() and images.ndim == 4 and len(images) == len(labels) > 0
-    if not fits:
+    apart: places that share their input with others; each works on a copy, whose gradient is its part alone.
+    """
+    if not images.is_floating_point() or images.ndim != 4 or not len(images) == len(labels) > 0:
         raise ValueError(
             f"images: got {images.dtype} of shape {tuple(images.shape)} with {len(labels)} labels; give floats in [0, 1], "
             "(n, channels, height, width), with a label each"
         )
+    passed: dict[Any, Tensor] = {}
+
+    def keep(where: Any) -> Callable[..., Tensor]:
+        def hook(module: nn.Module, args: tuple[Tensor], *output: Tensor) -> Tensor:
+            value = output[0] if output else args[0]
+            copied = (
+                value.clone()
+            )  # goes on in any case: what follows may write into it, as timm's ReLU does into the sum
+            passed[where] = copied if where in apart else value
+            return copied
+
+        return hook
+
     handles = []
     like = next(model.parameters())
     try:
-        handles = [register(hook) for register, hook in hooks]
+        handles = [place(keep(where)) for where, place in places.items()]
         with torch.enable_grad(), torch.random.fork_rng([like.device] if like.is_cuda else []):
-            pixels = images.detach().clone().to(like.device).requires_grad_()
-            value = loss(stateless(model)(preprocessing(model)(pixels.to(like))), labels.to(like.device)).sum()
+            passed["input"] = images.detach().clone().to(like.device).requires_grad_()
+            logits = stateless(model)(preprocessing(model)(passed["input"].to(like)))
+            value = loss(logits, labels.to(like.device)).sum()
     finally:
         for handle in handles:
             handle.remove()
-    yield pixels, value
+    gradients = torch.autograd.grad(value, [*passed.values()], allow_unused=True, materialize_grads=True)
+    return dict(zip(passed, gradients, strict=True))

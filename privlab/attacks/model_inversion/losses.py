@@ -41,7 +41,7 @@ def max_margin(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def logit(logits: Tensor, targets: Tensor) -> Tensor:
-    """The target's logit, negative (LOMMA, Nguyen et al. 2023): says nothing of other classes, and has no floor; see `strayed`."""
+    """The target's logit, negative (LOMMA, Nguyen et al. 2023): says nothing of other classes, and has no floor; see `feature_distance`."""
     return -logits.gather(1, targets[:, None])[:, 0]
 
 
@@ -61,10 +61,10 @@ def answer(model: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
         hook.remove()
 
 
-def strayed(features: Tensor, around: Tensor) -> Tensor:
+def feature_distance(features: Tensor, point: Tensor) -> Tensor:
     """Mean square of the distance between features (n, width) and a point (width,) that public images could have: (n,).
 
     LOMMA's regulariser (Nguyen et al. 2023), which keeps the target's logit from growing with the length of the features alone. The mean
     is over the width, as in the authors' code, so that its weight means the same in networks of any width.
     """
-    return (features - around).square().mean(1)
+    return (features - point).square().mean(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -49,10 +49,8 @@ class Result:
 
     def best(self, n: int) -> Result:
         """The n pictures of each class that the last choice puts first: what an attacker would show."""
-        each = [(self.targets == target).nonzero()[:n, 0] for target in self.targets.unique()]
-        rows = torch.cat(each)
-        some: dict[str, Any] = {name: getattr(self, name)[rows] for name in PARTS}
-        return Result(**some, trace=self.trace)
+        rows = torch.cat([(self.targets == target).nonzero()[:n, 0] for target in self.targets.unique()])
+        return replace(self, **{name: getattr(self, name)[rows] for name in PARTS})
 
     def places(self, n: int) -> Tensor:
         """Where the best picture of each of the first n target classes stands, (n,)."""

@@ -17,12 +17,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privlab.attacks.model_inversion.generators import Generator, shown
-from privlab.attacks.model_inversion.losses import LOSSES, answer, strayed
+from privlab.attacks.model_inversion.losses import LOSSES, answer, feature_distance
 from privlab.attacks.model_inversion.random_window import random_window
 from privlab.attacks.model_inversion.results import PARTS, Result, State
 from privlab.models import representations
 from privlab.models.forward import preprocessing
 from privlab.models.memory_layout import RightGradients
+
+Classes = Sequence[int] | Tensor
 
 FORMAT = 1  # raise it when the same settings begin to give other images
 _AT_ONCE = 256  # pictures in one pass where no gradient is taken
@@ -42,7 +44,7 @@ class ModelInversion:
     views, view_share: how many views of each candidate the last choice takes the mean over; 0 takes the picture as it is.
     realism: weight of -log D, D being how real the generator's own discriminator finds the picture.
     fitted: search for a Gaussian around each candidate, its mean and its log-variance, from a fresh draw each step; a picture is one draw.
-    anchor: weight of `losses.strayed`, against a fresh draw each step from the Gaussian of the features of 500 pictures of the
+    anchor: weight of `losses.feature_distance`, against a fresh draw each step from the Gaussian of the features of 500 pictures of the
         generator, which stand for the public ones.
     """
 
@@ -69,15 +71,9 @@ class ModelInversion:
             raise ValueError(
                 f"kept={self.kept}, candidates={self.candidates}, pool={self.pool}: the candidates come from the pool, and some are kept"
             )
-        if self.at_once < 1 or self.steps < 1:
-            raise ValueError(f"at_once={self.at_once}, steps={self.steps}: give 1 or more of each")
-        for name in ("realism", "anchor"):
-            if getattr(self, name) < 0:
-                raise ValueError(
-                    f"{name}={getattr(self, name)} is out of range; give a weight such as 0.01, or 0 for none"
-                )
-        if self.views < 0:
-            raise ValueError(f"views={self.views} is out of range; give 1 or more, or 0 for the picture as it is")
+        for name, least in {"at_once": 1, "steps": 1, "views": 0, "realism": 0, "anchor": 0}.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}={getattr(self, name)} is out of range; give {least} or more")
         for name in ("share", "view_share"):
             low, high = getattr(self, name)
             if not 0 < low <= high <= 1:
@@ -85,12 +81,7 @@ class ModelInversion:
 
     @torch.enable_grad()
     def search(
-        self,
-        model: nn.Module,
-        generator: Generator,
-        targets: Sequence[int] | Tensor,
-        seed: int = 0,
-        beside: Sequence[nn.Module] = (),
+        self, model: nn.Module, generator: Generator, targets: Classes, seed: int = 0, beside: Sequence[nn.Module] = ()
     ) -> Iterator[State]:
         """Step by step: the latents of all candidates of all targets, (targets x candidates, width), class after class.
 
@@ -98,33 +89,33 @@ class ModelInversion:
         """
         classes = _checked(model, generator, targets, beside)
         if self.realism and not hasattr(generator, "realism"):
+            ways = "give a generator of gans.gmi or gans.kedmi, or realism=0"
             raise ValueError(
-                f"realism={self.realism}: this {type(generator).__name__} has no discriminator to ask; give a generator of gans.gmi "
-                "or gans.kedmi, or realism=0"
+                f"realism={self.realism}: this {type(generator).__name__} has no discriminator to ask; {ways}"
             )
-        models = [model, *beside]
-        w = self.select(model, generator, classes, seed)
+        w = self.select(model, generator, classes, seed).requires_grad_()
         labels = classes.repeat_interleave(self.candidates).to(w.device)
-        usual = self.usual(model, generator, seed) if self.anchor else None
+        stats = self.feature_stats(model, generator, seed) if self.anchor else None
         # Log-variances, at first as large as those of the generator's own latents.
         spread = torch.zeros_like(w, requires_grad=True) if self.fitted else None
-        optimiser = torch.optim.Adam([w.requires_grad_()] + ([] if spread is None else [spread]), self.lr, self.betas)
-        drops = [round(self.steps * part) for part in self.drops]
-        rate = torch.optim.lr_scheduler.MultiStepLR(optimiser, drops)
+        optimiser = torch.optim.Adam([w] if spread is None else [w, spread], self.lr, self.betas)
+        rate = torch.optim.lr_scheduler.MultiStepLR(optimiser, [round(self.steps * part) for part in self.drops])
         draw, own = torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed + 2)
         whole = max(self.at_once // self.candidates * self.candidates, min(self.at_once, self.candidates))
         for step in range(self.steps):
             losses, gradients = [], []
             rng_state = draw.get_state()
-            z = self.drawn(w, spread, own)
-            around = None if usual is None else usual[0] + usual[1] * _noise(usual[0].shape, own, w)
+            z = self.sample(w, spread, own)
+            prior_features = None if stats is None else stats[0] + stats[1] * _noise(stats[0].shape, own, w)
             for part, names in zip(z.detach().split(whole), labels.split(whole), strict=True):
                 draw.set_state(rng_state)  # all candidates are looked at through the same view
                 part.requires_grad_()
                 with RightGradients():
                     images = shown(generator, part, names)
                     view = random_window(images, self.share, draw)
-                    loss = self.objective(models, generator, images, view, names, around)  # (part,)
+                    loss = self.objective(model, beside, view, names, prior_features)  # (part,)
+                    if self.realism:
+                        loss = loss + self.realism * F.softplus(-generator.realism(images))  # type: ignore[attr-defined]
                 gradients.append(torch.autograd.grad(loss.sum(), part)[0])
                 losses.append(loss.detach())
             if step == 0:
@@ -136,12 +127,7 @@ class ModelInversion:
             yield _state(step + 1, w, losses, spread)
 
     def run(
-        self,
-        model: nn.Module,
-        generator: Generator,
-        targets: Sequence[int] | Tensor,
-        seed: int = 0,
-        beside: Sequence[nn.Module] = (),
+        self, model: nn.Module, generator: Generator, targets: Classes, seed: int = 0, beside: Sequence[nn.Module] = ()
     ) -> Result:
         """The whole attack on these classes; see `search`.
 
@@ -157,10 +143,11 @@ class ModelInversion:
             trace.append(state.loss.mean().item())
         labels = torch.as_tensor(targets).long().repeat_interleave(self.candidates).to(began.device)
         with torch.no_grad():
-            latents = self.drawn(state.latents, state.spread, torch.Generator().manual_seed(seed + 3))
+            latents = self.sample(state.latents, state.spread, torch.Generator().manual_seed(seed + 3))
             images = _pictures(generator, latents, labels)
-            score = self.convincing(model, images, labels, seed)
-            best = self.choose(score)  # (n,) places
+            score = self.view_confidence(model, images, labels, seed)
+            places = score.view(-1, self.candidates).topk(self.kept, dim=1).indices  # (targets, kept)
+            best = (places + torch.arange(len(places), device=places.device)[:, None] * self.candidates).flatten()
             likelihood = _likelihood(model, images[best], labels[best])
             first = _pictures(generator, began[best], labels[best])
         rows = (images[best], labels[best], latents[best], likelihood, score[best], first)
@@ -192,29 +179,26 @@ class ModelInversion:
 
     def objective(
         self,
-        models: Sequence[nn.Module],
-        generator: Any,
-        images: Tensor,
+        model: nn.Module,
+        beside: Sequence[nn.Module],
         view: Tensor,
         targets: Tensor,
-        around: Tensor | None,
+        prior_features: Tensor | None,
     ) -> Tensor:
-        """What the search lowers, (n,): the loss of a `view`, the mean over the models, and what is added to it.
+        """The loss of a view, the mean over the target and the models beside it, (n,); and how far the target's features stray.
 
-        around: the features (width,) that those of the first model, the target, are held against.
+        prior_features: the features (width,) that they are held against; None where they are free.
         """
-        target_answer = [answer(models[0], view)] if around is not None else []
-        logits = [of_model for of_model, _ in target_answer] + [
-            model(preprocessing(model)(view)) for model in models[len(target_answer) :]
-        ]
-        loss: Tensor = torch.stack([LOSSES[self.loss](of_model, targets) for of_model in logits]).mean(0)
-        if around is not None:
-            loss = loss + self.anchor * strayed(target_answer[0][1], around)
-        if self.realism:
-            loss = loss + self.realism * F.softplus(-generator.realism(images))
-        return loss
+        if prior_features is None:
+            own, away = model(preprocessing(model)(view)), None
+        else:
+            own, features = answer(model, view)
+            away = self.anchor * feature_distance(features, prior_features)
+        logits = [own, *(each(preprocessing(each)(view)) for each in beside)]
+        loss: Tensor = torch.stack([LOSSES[self.loss](each, targets) for each in logits]).mean(0)
+        return loss if away is None else loss + away
 
-    def drawn(self, mean: Tensor, spread: Tensor | None, draw: torch.Generator) -> Tensor:
+    def sample(self, mean: Tensor, spread: Tensor | None, draw: torch.Generator) -> Tensor:
         """Latents from Gaussians of these means and log-variances, (n, width) both, the same noise for each class; the means without."""
         if spread is None:
             return mean
@@ -222,20 +206,15 @@ class ModelInversion:
         return mean + (spread / 2).exp() * noise.repeat(len(mean) // self.candidates, 1)
 
     @torch.no_grad()
-    def usual(self, model: nn.Module, generator: Generator, seed: int) -> tuple[Tensor, Tensor]:
+    def feature_stats(self, model: nn.Module, generator: Generator, seed: int) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation (width,) of the target's features over pictures of the generator, of all classes in turn."""
         pool = generator.map(generator.sample(_USUAL, seed + 4))
         labels = torch.arange(len(pool), device=pool.device) % getattr(generator, "classes", 1)
         features = representations.read(model, _pictures(generator, pool, labels))[representations.LAST]
         return features.mean(0).to(pool), features.std(0).to(pool)
 
-    def choose(self, score: Tensor) -> Tensor:
-        """The last choice: of each class's candidates the `kept` with the highest score; their places (targets x kept,)."""
-        best = score.view(-1, self.candidates).topk(self.kept, dim=1).indices  # (targets, kept)
-        return (best + torch.arange(len(best), device=best.device)[:, None] * self.candidates).flatten()
-
     @torch.no_grad()
-    def convincing(self, model: nn.Module, images: Tensor, labels: Tensor, seed: int) -> Tensor:
+    def view_confidence(self, model: nn.Module, images: Tensor, labels: Tensor, seed: int) -> Tensor:
         """Mean probability of the target over `views` of each picture, the same views for all of them: (n,)."""
         if self.views == 0:
             return _likelihood(model, images, labels)
@@ -255,27 +234,21 @@ class ModelInversion:
         return {name: value for name, (value, default) in values.items() if name not in _LATER or value != default}
 
 
-def _checked(
-    model: nn.Module, generator: Generator, targets: Sequence[int] | Tensor, beside: Sequence[nn.Module]
-) -> Tensor:
+def _checked(model: nn.Module, generator: Generator, targets: Classes, beside: Sequence[nn.Module]) -> Tensor:
     """The targets as a tensor, if the models, which are in eval mode from here on, and the generator fit together."""
     labels = torch.as_tensor(targets)
     if labels.ndim != 1 or len(labels) == 0 or labels.is_floating_point() or len(labels.unique()) < len(labels):
         raise ValueError(f"targets={targets!r}: give one or more different classes, as whole numbers")
     model.eval()
+    w = generator.map(generator.sample(1, 0))
     with torch.no_grad():
-        image = _one(generator)
-        kept = next(model.parameters(), image).dtype
-        if kept != image.dtype:
-            raise ValueError(
-                f"model: its weights are {kept}, and the generator's images {image.dtype}; give model.float()"
-            )
+        image = shown(generator, w, torch.zeros(1, dtype=torch.long, device=w.device))  # (1, *shape)
         try:
             logits = model(preprocessing(model)(image))
         except (RuntimeError, ValueError, AssertionError) as error:
             raise ValueError(
                 f"generator: its images are {tuple(generator.shape)}, which this {type(model).__name__} does not take ({error}); "
-                "the two have to agree in size, in channels and in their device"
+                "the two have to agree in size, in channels, in float type and in their device"
             ) from None
     if not isinstance(logits, Tensor) or logits.ndim != 2 or not logits.isfinite().all():
         got = type(logits).__name__
@@ -284,31 +257,22 @@ def _checked(
         raise ValueError(
             f"model: {type(model).__name__} answers with {got}; give one that answers with finite logits (batch, classes)"
         )
-    image_shape = getattr(model, "image_shape", None)
-    if image_shape and tuple(image_shape) != tuple(generator.shape):
+    trained_on = tuple(getattr(model, "image_shape", None) or generator.shape)
+    if trained_on != tuple(generator.shape):
         raise ValueError(
-            f"generator: its images are {tuple(generator.shape)}, and the target was trained on {tuple(image_shape)}; fit one for that size"
+            f"generator: its images are {tuple(generator.shape)}, and the target was trained on {trained_on}; fit one for that size"
         )
-    if getattr(generator, "classes", logits.shape[1]) != logits.shape[1]:
-        raise ValueError(
-            f"generator: it draws {getattr(generator, 'classes', 0)} classes, and the target has {logits.shape[1]}; train one for it"
-        )
-    if (out := labels[(labels < 0) | (labels >= logits.shape[1])]).numel():
-        raise ValueError(f"targets: class {int(out[0])} is none of the target's; it has 0 to {logits.shape[1] - 1}")
+    classes = logits.shape[1]
+    if (told := getattr(generator, "classes", classes)) != classes:
+        raise ValueError(f"generator: it draws {told} classes, and the target has {classes}; train one for it")
+    if (out := labels[(labels < 0) | (labels >= classes)]).numel():
+        raise ValueError(f"targets: class {int(out[0])} is none of the target's; it has 0 to {classes - 1}")
     for i, each in enumerate(beside):
         with torch.no_grad():
-            classes = _softmax(each.eval(), image).shape[1]
-        if classes != logits.shape[1]:
-            raise ValueError(
-                f"beside[{i}]: it has {classes} classes and the target {logits.shape[1]}; distil one from this target"
-            )
+            own = _softmax(each.eval(), image).shape[1]
+        if own != classes:
+            raise ValueError(f"beside[{i}]: it has {own} classes and the target {classes}; distil one from this target")
     return labels.long()
-
-
-def _one(generator: Generator) -> Tensor:
-    """One of its images, (1, *shape)."""
-    w = generator.map(generator.sample(1, 0))
-    return shown(generator, w, torch.zeros(1, dtype=torch.long, device=w.device))
 
 
 def _noise(shape: Sequence[int], draw: torch.Generator, like: Tensor) -> Tensor:

@@ -45,6 +45,8 @@ class StyleGAN2:
     classes, and for a crop that is larger than the image.
     """
 
+    kind = "stylegan2"
+
     def __init__(
         self,
         checkout: str | os.PathLike[str],
@@ -55,37 +57,26 @@ class StyleGAN2:
         clip: bool = True,
         device: str | torch.device = "cpu",
     ) -> None:
-        settings, tensors = _read(Path(weights).expanduser())
+        code, file = Path(checkout).expanduser().absolute(), Path(weights).expanduser().absolute()
+        settings, tensors = _read(file)
         if settings.get("c_dim"):
-            raise ValueError(
-                f"weights={str(weights)!r}: this network draws {settings['c_dim']} classes; take one without"
-            )
-        self.network = _build(Path(checkout).expanduser(), settings)
+            raise ValueError(f"weights='{file}': this network draws {settings['c_dim']} classes; take one without")
+        self.network = _build(code, settings)
         try:
             self.network.load_state_dict(tensors)
         except RuntimeError as error:
-            raise ValueError(f"weights={str(weights)!r} do not fit the checkout's Generator: {error}") from error
+            raise ValueError(f"weights='{file}' do not fit the checkout's Generator: {error}") from error
         self.network.eval().requires_grad_(False).to(device)
-        side = int(self.network.img_resolution)
+        self.width, side = int(self.network.z_dim), int(self.network.img_resolution)
         if crop is not None and not 0 < crop <= side:
             raise ValueError(f"crop={crop}: the images have {side} pixels a side; give 1 to {side}, or None")
         if resize is not None and resize < 1:
             raise ValueError(f"resize={resize} is not a number of pixels; try 224, or None")
-        self.psi, self.crop, self.resize, self.clip = psi, crop, resize, clip
-        places = {
-            "checkout": str(Path(checkout).expanduser().absolute()),
-            "weights": str(Path(weights).expanduser().absolute()),
-        }
-        self.settings = {
-            **places,
-            "psi": psi,
-            "crop": crop,
-            "resize": resize,
-            "clip": clip,
-        }  # what makes the same again
-        self.width = int(self.network.z_dim)
         last = resize or crop or side
         self.shape = (int(settings["img_channels"]), last, last)
+        self.psi, self.crop, self.resize, self.clip = psi, crop, resize, clip
+        places = {"checkout": str(code), "weights": str(file)}
+        self.settings = {**places, "psi": psi, "crop": crop, "resize": resize, "clip": clip}
 
     def to(self, device: str | torch.device) -> StyleGAN2:
         """Move the network to another device, and return this."""
@@ -116,40 +107,31 @@ class StyleGAN2:
 
 
 def _read(weights: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    beside = weights.with_suffix(".json")
+    """Settings and tensors of a converted network, each held against the hash that `convert` wrote beside it before it is used."""
+    beside, script = weights.with_suffix(".json"), "python data_scripts/stylegan.py"
     if missing := [path.name for path in (weights, beside) if not path.is_file()]:
         raise FileNotFoundError(
-            f"weights={str(weights)!r}: no {' and no '.join(missing)} in {weights.parent}. Fetch a network of {HOME} (ffhq.pkl), and run "
-            f"python data_scripts/stylegan.py ffhq.pkl --to {weights.parent}"
+            f"weights='{weights}': no {' and no '.join(missing)} in {weights.parent}. Fetch a network of {HOME} (ffhq.pkl), and run "
+            f"{script} ffhq.pkl --to {weights.parent}"
         )
     if weights.suffix != ".safetensors":
-        raise ValueError(
-            f"weights={str(weights)!r} is no .safetensors file; python data_scripts/stylegan.py makes one of a .pkl"
-        )
+        raise ValueError(f"weights='{weights}' is no .safetensors file; {script} makes one of a .pkl")
     cure = "convert the network again"
     with integrity.checked(beside, cure), integrity.checked(weights, cure):
         return json.loads(beside.read_text(encoding="utf-8")), safetensors.torch.load_file(weights)
 
 
 def _build(checkout: Path, settings: dict[str, Any]) -> Any:
-    if not checkout.is_dir():
-        raise FileNotFoundError(f"checkout={str(checkout)!r} is no folder; give that of git clone {HOME}")
     if not (checkout / "training" / "networks.py").is_file():
         raise FileNotFoundError(
-            f"checkout={str(checkout)!r} lacks training/networks.py; give the folder of git clone {HOME}"
+            f"checkout='{checkout}' lacks training/networks.py; give the folder of git clone {HOME}"
         )
     with _importable(checkout), torch.random.fork_rng(devices=[]):  # networks begin with random weights
         try:
-            generator = importlib.import_module("training.networks").Generator
-        except (ImportError, AttributeError) as error:
-            raise ImportError(
-                f"checkout={str(checkout)!r}: its training/networks.py cannot be used ({error})"
-            ) from error
-        try:
-            return generator(**settings)
-        except TypeError as error:
+            return importlib.import_module("training.networks").Generator(**settings)
+        except (ImportError, AttributeError, TypeError) as error:
             raise ValueError(
-                f"checkout={str(checkout)!r}: its Generator does not take these settings: {error}"
+                f"checkout='{checkout}': its training/networks.py has no Generator that takes these settings ({error})"
             ) from error
 
 
@@ -187,21 +169,13 @@ def convert(network: str | os.PathLike[str], to: str | os.PathLike[str] | None =
         raise FileNotFoundError(f"network={str(network)!r} is no file; the authors' networks are linked from {HOME}")
     try:
         with path.open("rb") as file:
-            contents = _Reader(file).load()
-    except Exception as error:  # a pickle that was made up can fail in any way
-        raise ValueError(f"network={str(network)!r} cannot be read: {error}") from error
-    generator = contents.get("G_ema") if isinstance(contents, dict) else None
-    if not isinstance(generator, _Network) or generator.kind != "Generator":
-        raise ValueError(
-            f"network={str(network)!r} has no Generator under 'G_ema'; it is no StyleGAN2 network of {HOME}"
-        )
-    try:
-        if generator.state["_init_args"]:
-            raise ValueError("its settings have no names")
+            generator = _Reader(file).load()["G_ema"]
+        if generator.kind != "Generator" or generator.state["_init_args"]:
+            raise ValueError("its G_ema is no Generator whose settings have names")
         settings = json.dumps(generator.state["_init_kwargs"], indent=1)
         tensors = {name: tensor.detach().clone().contiguous() for name, tensor in _tensors(generator)}
-    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise ValueError(f"network={str(network)!r}: its Generator is not laid out as StyleGAN2's ({error})") from error
+    except Exception as error:  # a pickle that was made up can fail in any way
+        raise ValueError(f"network={str(network)!r} is no StyleGAN2 network of {HOME} ({error})") from error
     place = (Path(to).expanduser() if to else path.parent) / f"{path.stem}.safetensors"
     integrity.write(place, safetensors.torch.save(tensors))
     integrity.write(place.with_suffix(".json"), (settings + "\n").encode())
@@ -227,20 +201,8 @@ class _Ignored:
     def __setstate__(self, _: Any) -> None: ...
 
 
-def _tensor(*parts: Any) -> Tensor:
-    return torch._utils._rebuild_tensor_v2(*parts)
-
-
-def _parameter(tensor: Tensor, *_: Any) -> Tensor:
-    return tensor
-
-
 def _storage(content: bytes) -> Any:
     return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-
-
-def _ordered(*items: Any) -> OrderedDict[Any, Any]:
-    return OrderedDict(*items)
 
 
 class _Reader(pickle.Unpickler):
@@ -249,10 +211,10 @@ class _Reader(pickle.Unpickler):
     KNOWN: dict[str, Callable[..., Any]] = {  # noqa: RUF012
         "torch_utils.persistence._reconstruct_persistent_obj": _Network,
         "dnnlib.util.EasyDict": _Settings,
-        "torch._utils._rebuild_tensor_v2": _tensor,
-        "torch._utils._rebuild_parameter": _parameter,
+        "torch._utils._rebuild_tensor_v2": lambda *parts: torch._utils._rebuild_tensor_v2(*parts),
+        "torch._utils._rebuild_parameter": lambda tensor, *_: tensor,
         "torch.storage._load_from_bytes": _storage,
-        "collections.OrderedDict": _ordered,
+        "collections.OrderedDict": lambda *items: OrderedDict(*items),
         "builtins.set": set,
         "__builtin__.set": set,
         "numpy.dtype": _Ignored,

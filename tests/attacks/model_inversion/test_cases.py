@@ -8,7 +8,6 @@ import torch
 from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import (
     ModelInversion,
-    dcgan,
     distillation,
     gans,
     generator_files,
@@ -116,14 +115,6 @@ def test_the_key_is_what_the_result_depends_on(fleets, prior, here, tmp_path_fac
     assert one.run.path.parent == here / "model_inversion"
 
 
-def test_a_dcgan_is_a_generator_too(fleets, here):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        made = dcgan.DCGAN(5, (1, 16, 16), 4).eval()
-    found = searched(Case(fleets[0], 0, None, generator_files.save(made), [1], ATTACK, 0))
-    assert same(found, ATTACK.run(fleets[0].model(0), made, [1], 0)) and found.latents.shape == (2, 5)
-
-
 def test_lomma_goes_to_a_worker_with_its_students(fleets, here, tmp_path_factory):
     target = fleets[0].model(0)
     rest = dict(model=TINY, epochs=1, batch_size=10, progress=False)
@@ -142,11 +133,6 @@ def test_lomma_goes_to_a_worker_with_its_students(fleets, here, tmp_path_factory
     assert less._replace(beside=[copied]).run.path == less.run.path
 
 
-def test_what_was_not_made_is_not_there(fleets, prior, here):
-    with pytest.raises(FileNotFoundError, match=r"model_inversion/\w+/found\.safetensors cannot be read"):
-        _ = four_cases(fleets, prior)[0].result
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -158,12 +144,6 @@ def test_what_was_not_made_is_not_there(fleets, prior, here):
 def test_what_cannot_be_attacked_fails_with_its_reason(fleets, prior, here, change, says):
     with pytest.raises(ValueError, match=says):
         searched(four_cases(fleets, prior)[0]._replace(**change))
-
-
-def test_a_generator_of_another_size_fails_by_the_size_of_the_fleet(fleets, here):
-    large = generator_files.save(generators.eigenfaces(torch.rand(5, 1, 20, 20), 2))
-    with pytest.raises(ValueError, match=r"generator: its images are \(1, 20, 20\)"):
-        searched(Case(fleets[0], 0, None, large, [0], ATTACK, 0))
 
 
 def test_the_attack_is_where_the_fleet_is(fleets, prior, here, monkeypatch):

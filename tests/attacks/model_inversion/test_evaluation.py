@@ -41,17 +41,6 @@ def test_the_nearest_is_of_the_same_class():
     assert got.tolist() == pytest.approx([0, 5, 1, math.sqrt(101)])
 
 
-def test_distances_against_brute_force():
-    draw = torch.Generator().manual_seed(0)
-    features, private = torch.randn(40, 7, generator=draw), torch.randn(60, 7, generator=draw)
-    targets, labels = torch.arange(40) % 4, torch.arange(60) % 5
-    expected = [
-        min(math.dist(f, p) for p, k in zip(private.tolist(), labels, strict=True) if k == t)
-        for f, t in zip(features.tolist(), targets, strict=True)
-    ]
-    assert nearest(features, targets, private, labels).tolist() == pytest.approx(expected)
-
-
 def test_near_points_far_from_the_origin_are_told_apart():
     """Float32 would lose the difference in the square of the distance from the origin."""
     private = torch.full((30, 4), 1000.0) + torch.arange(30)[:, None]
@@ -86,16 +75,6 @@ def test_a_score_by_hand():
     assert repr(said) == f"attack accuracy 0.333, KNN distance {mean:.2f}, 3 pictures"
 
 
-def test_accuracy_is_of_all_pictures_however_many_pass_at_once():
-    images = torch.rand(600, 1, 1, 6, generator=torch.Generator().manual_seed(0))
-    order = images.flatten(1).argsort(dim=1, descending=True)
-    one, other = evaluation_model(told(), 1.0, (torch.eye(6).view(6, 1, 1, 6), torch.arange(6))), torch.arange(600) % 6
-    said = one.score(images, other)
-    assert torch.equal(said.top1, order[:, 0] == other)
-    assert said.accuracy == (order[:, 0] == other).double().mean()
-    assert one.score(images, order[:, 0]).accuracy == 1 and one.score(images, order[:, 5]).accuracy == 0
-
-
 def test_an_evaluation_model_sees_what_it_was_trained_to_see():
     """In eval mode, through its own preprocessing; bytes are the same photographs."""
     model = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(6, 6, bias=False))
@@ -110,13 +89,6 @@ def test_an_evaluation_model_sees_what_it_was_trained_to_see():
     whole = (PRIVATE[0] > 0.9).float()
     of_bytes = evaluation_model(told(), 1.0, ((255 * whole).to(torch.uint8), PRIVATE[1]))
     assert torch.equal(of_bytes.features, whole.flatten(1))
-
-
-def test_an_evaluation_model_keeps_its_weights_to_itself():
-    model = told()
-    before = copy.deepcopy(model.state_dict())
-    evaluation_model(model, 1.0, PRIVATE).score(PRIVATE[0], PRIVATE[1])
-    assert torch.equal(model[1].weight, before["1.weight"]) and model[1].weight.grad is None
 
 
 @pytest.mark.parametrize("target", ["itself", "a copy", "a copy laid out otherwise"])
@@ -137,7 +109,7 @@ def test_the_target_does_not_evaluate_itself(target):
 
 @pytest.mark.parametrize("wrong", [-1, 6])
 def test_classes_that_the_evaluation_model_does_not_know(wrong):
-    with pytest.raises(ValueError, match=f"targets: class {wrong} is none of the evaluation model's; it has 0 to 5"):
+    with pytest.raises(ValueError, match=f"targets: there is no private photograph of class {wrong}"):
         evaluation_model(told(), 1.0, PRIVATE).score(PRIVATE[0][:2], torch.tensor([0, wrong]))
 
 

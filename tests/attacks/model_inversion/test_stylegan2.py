@@ -5,7 +5,6 @@ import json
 import os
 import pickle
 import runpy
-import subprocess
 import sys
 import types
 from collections import OrderedDict
@@ -121,12 +120,7 @@ def network(authors):
         _init_kwargs=authors.EasyDict(SETTINGS, synthesis_kwargs=authors.EasyDict(num_fp16_res=4)),
     )
     made = authors.Persistent("Generator", state)
-    return {
-        "G": None,
-        "D": None,
-        "G_ema": made,
-        "training_set_kwargs": authors.EasyDict(path="x.zip", use_labels=False),
-    }
+    return {"G": None, "D": None, "G_ema": made, "training_set_kwargs": authors.EasyDict(path="x.zip")}
 
 
 @pytest.fixture(params=[3, 4])
@@ -162,10 +156,6 @@ def test_a_converted_network_that_has_changed_is_noticed(pickled, checkout, tmp_
         stylegan2.StyleGAN2(checkout, place)
 
 
-def test_beside_the_pickle_if_nothing_else_is_said(pickled):
-    assert stylegan2.convert(pickled) == pickled.with_suffix(".safetensors")
-
-
 class Asks:
     """A pickle that calls something when it is read."""
 
@@ -176,32 +166,24 @@ class Asks:
         return self.call
 
 
-def inserted(value, path):
-    """A value with the path where it says {}: in a text, and in a list of texts."""
-    if isinstance(value, list):
-        return [inserted(one, path) for one in value]
-    return value.format(path) if isinstance(value, str) else value
-
-
 @pytest.mark.parametrize(
     ("function", "given", "named"),
     [
-        (os.system, ("touch {}",), "(posix|nt).system"),
-        (exec, ("open('{}', 'w')",), "builtins.exec"),
-        (eval, ("open('{}', 'w')",), "builtins.eval"),
-        (getattr, ("{}", "upper"), "builtins.getattr"),  # touches nothing, as the last two: only the refusal is checked
-        (subprocess.Popen, (["touch", "{}"],), "subprocess.Popen"),
-        (torch.load, ("{}",), "torch.serialization.load"),
-        (pickle.loads, (b"N.",), "_pickle.loads"),
+        (os.system, "touch {}", "(posix|nt).system"),
+        (eval, "open('{}', 'w')", "builtins.eval"),
+        (getattr, "{}", "builtins.getattr"),  # touches nothing, as the next: only the refusal is checked
+        (torch.load, "{}", "torch.serialization.load"),
     ],
 )
 @pytest.mark.parametrize("where", ["top", "inside"])
 def test_a_pickle_that_asks_for_more_is_refused_by_name(network, tmp_path, function, given, named, where):
     touched = tmp_path / "touched"
-    trap = Asks(function, *(inserted(one, touched) for one in given))
+    trap = Asks(function, given.format(touched))
     held = trap if where == "top" else network | {"G": trap}
     (tmp_path / "bad.pkl").write_bytes(pickle.dumps(held))
-    with pytest.raises(ValueError, match=f"bad.pkl' cannot be read: it asks for {named}, which .*; refused"):
+    with pytest.raises(
+        ValueError, match=f"bad.pkl' is no StyleGAN2 network of .*it asks for {named}, which .*; refused"
+    ):
         stylegan2.convert(tmp_path / "bad.pkl")
     assert not touched.exists() and not (tmp_path / "bad.safetensors").exists()
 
@@ -222,42 +204,22 @@ def test_a_storage_with_a_trap_inside_is_refused(tmp_path):
     torch.save(Asks(exec, f"open({str(touched)!r}, 'w')"), inner, _use_new_zipfile_serialization=False)
     held = pickle.dumps(Asks(torch.storage._load_from_bytes, inner.getvalue()))
     (tmp_path / "bad.pkl").write_bytes(held)
-    with pytest.raises(ValueError, match="(?s)bad.pkl' cannot be read: .*exec"):
+    with pytest.raises(ValueError, match="(?s)bad.pkl' is no StyleGAN2 network of .*exec"):
         stylegan2.convert(tmp_path / "bad.pkl")
     assert not touched.exists()
 
 
-def test_what_is_no_network_is_told(network, tmp_path):
+def test_what_is_no_network_is_told(network, authors, tmp_path):
     path = tmp_path / "other.pkl"
     with pytest.raises(FileNotFoundError, match="other.pkl' is no file"):
         stylegan2.convert(path)
-    path.write_bytes(b"<html>404</html>")
-    with pytest.raises(ValueError, match="other.pkl' cannot be read"):
-        stylegan2.convert(path)
-    for held in ([1, 2], {"G_ema": None}, {"G": network["G_ema"]}):
-        path.write_bytes(pickle.dumps(held))
-        with pytest.raises(ValueError, match="has no Generator under 'G_ema'"):
+    discriminator = authors.Persistent("Discriminator", network["G_ema"].meta["state"])
+    positional = authors.Persistent("Generator", network["G_ema"].meta["state"] | {"_init_args": (512,)})
+    held = [1, 2], {"G_ema": None}, {"G": network["G_ema"]}, {"G_ema": discriminator}, {"G_ema": positional}
+    for content in (b"<html>404</html>", *map(pickle.dumps, held)):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="other.pkl' is no StyleGAN2 network"):
             stylegan2.convert(path)
-    network["G_ema"].meta["class_name"] = "Discriminator"
-    path.write_bytes(pickle.dumps(network))
-    with pytest.raises(ValueError, match="has no Generator under 'G_ema'"):
-        stylegan2.convert(path)
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"_init_args": (512,)}, "its settings have no names"),
-        ({"_init_kwargs": {"z_dim": np.float64(1)}}, "not JSON serializable"),
-        ({"_parameters": {"pixels": 3}}, "has no attribute 'detach'"),
-        ({"_modules": {"layers": torch.zeros(1)}}, "has no attribute 'state'"),
-    ],
-)
-def test_a_generator_of_another_layout_is_told(network, tmp_path, change, says):
-    network["G_ema"].meta["state"].update(change)
-    (tmp_path / "n.pkl").write_bytes(pickle.dumps(network))
-    with pytest.raises(ValueError, match=f"n.pkl': its Generator is not laid out as StyleGAN2's .*{says}"):
-        stylegan2.convert(tmp_path / "n.pkl")
 
 
 def test_the_script_converts_or_says_what_is_wrong(pickled, tmp_path, monkeypatch, capsys):
@@ -277,29 +239,17 @@ def test_the_script_converts_or_says_what_is_wrong(pickled, tmp_path, monkeypatc
 # -- the generator -----------------------------------------------------------------------------------------------------
 
 
-def test_the_protocol_of_a_generator(checkout, weights):
-    made = stylegan2.StyleGAN2(checkout, weights)
-    assert made.width == 6 and made.shape == (3, 16, 16)
-    z = made.sample(300, seed=4)
-    assert z.shape == (300, 6) and torch.equal(z, made.sample(300, 4)) and not torch.equal(z, made.sample(300, 5))
-    assert abs(z.mean()) < 0.1 and abs(z.std() - 1) < 0.1
-    w = made.map(z)
-    images = made.synthesise(w)
-    assert w.shape == (300, 5) and images.shape == (300, 3, 16, 16)
-    assert images.min() == 0 and images.max() == 1
-    assert made.network.asked == [("const", True)]
-    assert "6 -> 3x16x16" in repr(made)
-
-
 def test_styles_and_images_are_those_of_the_network(checkout, weights):
     """By the stand-in's definition: the styles pulled half-way to their mean, the images from [-1, 1] to [0, 1]."""
     made, known = stylegan2.StyleGAN2(checkout, weights, psi=0.5, clip=False), drawn()
     z = made.sample(3, 0)
+    assert made.width == 6 and made.shape == (3, 16, 16) and "6 -> 3x16x16" in repr(made)
+    assert torch.equal(z, made.sample(3, 0)) and not torch.equal(z, made.sample(3, 1))
     w = 0.5 * known["w_avg"] + 0.5 * 2 * (z @ known["layers.weight"].T + known["layers.bias"]).tanh()
     torch.testing.assert_close(made.map(z), w)
     expected = (torch.einsum("nw,wchv->nchv", w, known["pixels"]) + 1) / 2
     torch.testing.assert_close(made.synthesise(made.map(z)), expected)
-    assert expected.min() < 0 and expected.max() > 1
+    assert expected.min() < 0 and expected.max() > 1 and made.network.asked == [("const", True)]
     torch.testing.assert_close(stylegan2.StyleGAN2(checkout, weights).synthesise(w), expected.clamp(0, 1))
     torch.testing.assert_close(stylegan2.StyleGAN2(checkout, weights, psi=0.0).map(z), known["w_avg"].expand(3, -1))
 
@@ -314,14 +264,6 @@ def test_the_middle_is_cut_out_and_resized_as_torchvision_does(checkout, weights
         expected = TF.resize(expected, [resize, resize], antialias=True) if resize else expected
         assert made.shape == expected.shape[1:]
         torch.testing.assert_close(made.synthesise(w), expected)
-
-
-def test_the_gradient_reaches_the_style(checkout, weights):
-    made = stylegan2.StyleGAN2(checkout, weights, crop=12, resize=8, clip=False)
-    made.network.double()
-    w = made.map(made.sample(2, 0).double()).requires_grad_()
-    assert torch.autograd.gradcheck(made.synthesise, (w,), fast_mode=True)
-    assert not any(p.requires_grad for p in made.network.parameters())
 
 
 def test_two_checkouts_do_not_mix_and_nothing_is_left_behind(checkout, weights, tmp_path, monkeypatch):
@@ -341,63 +283,45 @@ def test_two_checkouts_do_not_mix_and_nothing_is_left_behind(checkout, weights, 
 
 
 def test_a_checkout_that_is_none_is_told(checkout, weights, tmp_path):
-    with pytest.raises(FileNotFoundError, match="checkout='.*nowhere' is no folder; give that of git clone https"):
-        stylegan2.StyleGAN2(tmp_path / "nowhere", weights)
     with pytest.raises(FileNotFoundError, match="lacks training/networks.py; give the folder of git clone"):
         stylegan2.StyleGAN2(tmp_path, weights)
     (checkout / "torch_utils/here.py").unlink()
-    with pytest.raises(ImportError, match="its training/networks.py cannot be used .*torch_utils.here"):
+    with pytest.raises(ValueError, match="its training/networks.py has no Generator .*torch_utils.here"):
         stylegan2.StyleGAN2(checkout, weights)
     (checkout / "training/networks.py").write_text("class Generator:\n    def __init__(self): ...\n")
-    with pytest.raises(ValueError, match="its Generator does not take these settings"):
+    with pytest.raises(ValueError, match="has no Generator that takes these settings"):
         stylegan2.StyleGAN2(checkout, weights)
 
 
 def test_weights_that_are_not_there_or_do_not_fit_are_told(checkout, weights, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no ffhq.safetensors and no ffhq.json in .*stylegan.py ffhq.pkl --to"):
         stylegan2.StyleGAN2(checkout, tmp_path / "ffhq.safetensors")
-    settings = weights.with_suffix(".json")
-    settings.write_text(json.dumps(SETTINGS | {"w_dim": 7}))
-    with pytest.raises(ValueError, match="(?s)do not fit the checkout's Generator: .*size mismatch"):
-        stylegan2.StyleGAN2(checkout, weights)
-    settings.write_text(json.dumps(SETTINGS | {"c_dim": 10}))
-    with pytest.raises(ValueError, match="this network draws 10 classes; take one without"):
-        stylegan2.StyleGAN2(checkout, weights)
-    settings.write_text("no JSON")
-    with pytest.raises(ValueError, match="cannot be read"):
-        stylegan2.StyleGAN2(checkout, weights)
-    settings.unlink()
-    with pytest.raises(FileNotFoundError, match="no tiny.json in"):
-        stylegan2.StyleGAN2(checkout, weights)
-
-
-def test_a_pickle_given_as_weights_is_told(checkout, tmp_path):
-    for name in ("ffhq.pkl", "ffhq.json"):
-        (tmp_path / name).write_text("{}")
-    with pytest.raises(
-        ValueError, match=r"is no .safetensors file; python data_scripts/stylegan.py makes one of a .pkl"
+    for content, says in (
+        (json.dumps(SETTINGS | {"w_dim": 7}), "(?s)do not fit the checkout's Generator: .*size mismatch"),
+        (json.dumps(SETTINGS | {"c_dim": 10}), "this network draws 10 classes; take one without"),
+        ("no JSON", "cannot be read"),
     ):
-        stylegan2.StyleGAN2(checkout, tmp_path / "ffhq.pkl")
+        weights.with_suffix(".json").write_text(content)
+        with pytest.raises(ValueError, match=says):
+            stylegan2.StyleGAN2(checkout, weights)
+    pickled = weights.rename(tmp_path / "tiny.pkl")
+    with pytest.raises(
+        ValueError, match="is no .safetensors file; python data_scripts/stylegan.py makes one of a .pkl"
+    ):
+        stylegan2.StyleGAN2(checkout, pickled)
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({"crop": 17}, "crop=17: the images have 16 pixels a side; give 1 to 16"),
-        ({"crop": 0}, "crop=0"),
-        ({"resize": 0}, "resize=0 is not a number of pixels"),
-    ],
-)
-def test_a_crop_that_does_not_fit_is_told(checkout, weights, given, says):
-    with pytest.raises(ValueError, match=says):
-        stylegan2.StyleGAN2(checkout, weights, **given)
+def test_a_crop_that_does_not_fit_is_told(checkout, weights):
+    for given, says in (
+        (dict(crop=17), "crop=17: the images have 16 pixels a side; give 1 to 16"),
+        (dict(resize=0), "resize=0"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            stylegan2.StyleGAN2(checkout, weights, **given)
 
 
 def test_on_the_shelf_stand_its_places_and_settings(checkout, weights, tmp_path):
     made = stylegan2.StyleGAN2(checkout, weights, psi=0.7, resize=8)
-    folder = generator_files.save(made, tmp_path / "store")
-    back = generator_files.load(folder)
+    back = generator_files.load(generator_files.save(made, tmp_path / "store"))
     w = made.map(made.sample(2, 0))
     assert torch.equal(back.synthesise(w), made.synthesise(w)) and back.settings == made.settings
-    assert generator_files.save(back, tmp_path / "store") == folder
-    assert generator_files.save(stylegan2.StyleGAN2(checkout, weights), tmp_path / "store") != folder
