@@ -1,7 +1,6 @@
 """The game played to its end in a real browser: JupyterLab on the loopback address, headless Chromium, clicks and keys."""
 
 import re
-import time
 
 import nbformat
 import pytest
@@ -39,7 +38,6 @@ def test_a_game_from_its_start_to_its_summary(tmp_path, jupyter):
             assert page.text().count("full") == page.text().count("skip_4") == 0
             page.button(choice).click()
         page.until(lambda: "Pair 3 of 3." in page.text())
-        time.sleep(0.5)  # what comes at once is taken for a double click
         assert page.driver.switch_to.active_element.text == "right"  # the focus has stayed on what was clicked
         page.press(Keys.TAB, held=Keys.SHIFT)
         assert page.driver.switch_to.active_element.text == "left"

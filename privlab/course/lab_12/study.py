@@ -1,12 +1,12 @@
 """A user study: which of two reconstructions looks more like the person? The pairs, the answers on disk, and what they add up to.
 
-A game is a table with a row for each round, and one small JSON file in a folder on this machine:
+A game is a table with a row for each round, and once it is over, one small JSON file in a folder on this machine:
 
     study, player   the digest of the study, and a random id
     pair            its place in the study
     left, right     whose picture is where, by the names of the networks
     choice          the name of a network; none where no answer came in time
-    seconds         until the answer; none before the round is played
+    seconds         until the answer
 
 It holds no name, no date and no picture. Nothing is sent anywhere; a class that wants one result copies its files into one folder.
 
@@ -77,29 +77,21 @@ def load(path: Path | str) -> Study:
         return Study([*pairs], **json.loads(file.metadata()["study"]))
 
 
-def begin(study: Study, folder: Path | str, fresh: bool = False) -> pd.DataFrame:
-    """The newest game in the folder that is half played, unless `fresh`, or else a new one. Writes nothing.
+def begin(study: Study) -> pd.DataFrame:
+    """A game without answers, its pairs in an order of its own.
 
     Each network is on the left in half of the rounds (one more or less where their number is odd), so that somebody who always
     clicks on one side favours nobody.
     """
-    half = [game for game in games(study, folder)[0] if game.seconds.isna().any()]
-    if half and not fresh:
-        return half[-1]
-    draw, count = secrets.SystemRandom(), len(study.pairs)
-    both = [study.names, study.names[::-1]]
-    sides = draw.sample(both * (count // 2) + draw.sample(both, count % 2), count)
-    game = pd.DataFrame(sides, columns=["left", "right"]).assign(pair=draw.sample(range(count), count))
-    return game.assign(study=study.digest, player=secrets.token_hex(8), choice=None, seconds=np.nan)
+    draw, count, names = np.random.default_rng(), len(study.pairs), np.array(study.names)
+    left = draw.permutation((np.arange(count) + draw.integers(2)) % 2)  # 0 or 1, in turn, and then shuffled
+    sides = {"left": names[left], "right": names[1 - left], "pair": draw.permutation(count)}
+    return pd.DataFrame(sides).assign(study=study.digest, player=secrets.token_hex(8), choice=None, seconds=np.nan)
 
 
-def answer(game: pd.DataFrame, side: str | None, seconds: float, folder: Path | str) -> pd.DataFrame:
-    """A game with one more answer, which is on disk when this returns.  side: "left", "right", or None for no answer.  Raises OSError."""
-    more, now = game.copy(), game.seconds.count()
-    more.loc[now, "choice"] = more.loc[now, side] if side else None
-    more.loc[now, "seconds"] = round(seconds, 2)
-    write_atomic(Path(folder) / f"{game.player[0]}.json", more.to_json(orient="records", indent=1).encode())
-    return more
+def keep(game: pd.DataFrame, folder: Path | str) -> None:
+    """Write a game that is over into the folder.  Raises OSError."""
+    write_atomic(Path(folder) / f"{game.player[0]}.json", game.to_json(orient="records", indent=1).encode())
 
 
 def games(study: Study, folder: Path | str) -> tuple[list[pd.DataFrame], list[str]]:
@@ -108,11 +100,11 @@ def games(study: Study, folder: Path | str) -> tuple[list[pd.DataFrame], list[st
     for path in sorted(reading.visible(folder, "*.json"), key=lambda path: path.stat().st_mtime):
         try:
             with reading.guarded(path, "holds no answers to these pairs", "it is left out"):
-                game = pd.DataFrame(json.loads(path.read_bytes())).astype({"seconds": float})
-                if set(game.study) != {study.digest}:
+                game = pd.DataFrame(json.loads(path.read_bytes())).astype({"player": str, "seconds": float})
+                if {*game.study} != {study.digest}:
                     raise ValueError("it answers for other pictures, names or seconds")
                 named = {*game.left, *game.right, *game.choice.dropna()} <= {*study.names}
-                if not named or sorted(game.pair) != [*range(len(study.pairs))] or not game.player[0].isalnum():
+                if not named or sorted(game.pair) != [*range(len(study.pairs))] or game.seconds.isna().any():
                     raise ValueError("no game wrote what it holds")
             found.append(game)
         except (OSError, ValueError) as error:
