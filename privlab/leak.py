@@ -74,8 +74,7 @@ class Leak:
 
     def without(self, names: Iterable[str]) -> Leak:
         """The same leak with these parameters withheld."""
-        names = self._known(names)
-        return replace(self, grads={n: g for n, g in self.grads.items() if n not in names})
+        return self.only(self.grads.keys() - self._known(names))
 
     def rounded(self, dtype: torch.dtype) -> Leak:
         """The same leak after a trip over the wire in a shorter float format, such as torch.bfloat16."""
@@ -101,9 +100,9 @@ def observe(
 ) -> Leak:
     """Run one client step and return what leaves the client. The model keeps its mode, weights, buffers and caches.
 
-    A parameter that the forward pass leaves alone sends zeros (GoogLeNet's auxiliary heads in eval mode): that is its gradient, and a
-    server receives it from a client that adds up. The first time that a model sees one image of a size, the gradient is held against that
-    of the same image twice, which is the same mean; a warning says so where they differ (`models.memory_layout` has the likely cause).
+    A parameter that the forward pass leaves alone sends zeros (GoogLeNet's auxiliary heads in eval mode). The first time that a model sees
+    one image of a size, the gradient of an image of noise is held against that of the same image twice, which is the same mean; a warning
+    says so where they differ (`models.memory_layout` has the likely cause).
     images: (batch, channels, height, width) in [0, 1], moved to the model's device and precision.  labels: (batch,) class indices.
     normalise: the model's preprocessing; `preprocessing(model)` if not given.
     names: share the gradients of these parameters only (saves memory); all that are learnable if not given.
@@ -111,9 +110,7 @@ def observe(
     """
     learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
     if not learnable:
-        raise ValueError(
-            f"model: {type(model).__name__} learns no parameter, so a step of it sends nothing; unfreeze some"
-        )
+        raise ValueError(f"model: {type(model).__name__} learns no parameter, so its step sends nothing; unfreeze some")
     if isinstance(names, str):
         raise ValueError(f"names={names!r} is one word; give a list of parameter names: [{names!r}]")
     shared = list(learnable if names is None else names)
@@ -145,37 +142,32 @@ def observe(
     state = (model.training, leak.image_shape, leak.precision, first.device)
     if len(images) == 1 and state not in (compared := COMPARED.setdefault(model, set())):
         compared.add(state)
-        _compare_with_twice(model, images, leak)
+        _compare_with_twice(model, leak, labels)
     return leak
 
 
 COMPARED: WeakKeyDictionary[nn.Module, set[tuple]] = WeakKeyDictionary()
 
 
-def _compare_with_twice(model: nn.Module, images: Tensor, leak: Leak) -> None:
-    """Warn where one image and the same image twice have different gradients, and the model does not draw.
+def _compare_with_twice(model: nn.Module, leak: Leak, labels: Tensor) -> None:
+    """Warn where an image of noise and the same image twice have different gradients, and two passes of one have not (dropout)."""
+    noise = torch.rand(1, *leak.image_shape, generator=torch.Generator().manual_seed(0))
 
-    Where they differ, an image of noise decides: on a flat one, units of equal value and ReLUs at 0 turn either way by rounding.
-    """
-    assert leak.labels is not None
-    labels = leak.labels
-
-    def apart(of: Leak, images: Tensor, times: int) -> float:
-        again = observe(model, images.repeat(times, 1, 1, 1), labels.repeat(times), leak.normalise, leak.grads).grads
-        return (Leak({n: g - again[n] for n, g in of.grads.items()}, 1, leak.image_shape).norm / of.norm).item()
+    def apart(times: int) -> float:
+        grads = [
+            observe(model, noise.repeat(n, 1, 1, 1), labels.repeat(n), leak.normalise, leak.grads).grads
+            for n in (1, times)
+        ]
+        off = [g - other for g, other in zip(*(g.values() for g in grads), strict=True)]
+        return (nn.utils.get_total_norm(off) / nn.utils.get_total_norm(grads[0].values())).item()
 
     limit = torch.finfo(leak.precision).eps ** 0.5
     with torch.random.fork_rng([labels.device] if labels.is_cuda else []):
         try:
-            if (
-                not apart(leak, images, 2) > limit or apart(leak, images, 1) > limit
-            ):  # dropout tells two passes apart by itself
-                return
-            noise = torch.rand(images.shape, generator=torch.Generator().manual_seed(0))
-            off = apart(observe(model, noise, labels, leak.normalise, leak.grads), noise, 2)
+            wrong = (off := apart(2)) > limit > apart(1)
         except RuntimeError:  # a model for one image at a time, or no memory for two: nothing to compare
             return
-    if off > limit:
+    if wrong:
         warnings.warn(
             f"model: {type(model).__name__} gives one image another gradient than the same image twice, {off:.1%} apart: PyTorch's "
             "BatchNorm on a CPU, where it is scripted, compiled or called below torch.nn; write y.flatten().view(y.shape) behind it, or "

@@ -35,14 +35,12 @@ class Cut(Defence):
     def __post_init__(self) -> None:
         object.__setattr__(self, "stages", tuple(tuple(each) for each in self.stages))  # JSON knows lists alone
         for place, k, fraction in self.stages:
-            if isinstance(place, bool) or not isinstance(place, int) or place < 1:
-                raise ValueError(f"stages: {place!r} is no place; give 1 for the last stage, 2 for the one before it")
-            if k is not None and (isinstance(k, bool) or not isinstance(k, int | float) or not 0 <= k <= 1):
+            if place < 1 or not 0 < fraction <= 1:
+                raise ValueError(
+                    f"stages: give a place from 1 (the last) and a fraction in (0, 1], not {place}, {fraction}"
+                )
+            if k is not None and not 0 <= k <= 1:
                 raise ValueError(f"k={k!r} is no number in [0, 1]; 0 removes the skips, 1 leaves them as they are")
-            if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 < fraction <= 1:
-                raise ValueError(f"fraction={fraction!r} is no number in (0, 1]; RoLSS+ takes 0.1 of a stage's blocks")
-        if isinstance(self.after, bool) or not isinstance(self.after, int) or self.after < 0:
-            raise ValueError(f"after={self.after!r} is no number of epochs; give 0 or more")
 
     def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
         if self.epochs is not None and self.epochs != recipe.epochs:
@@ -108,6 +106,6 @@ def tts(full: int = 5, rest: int = 95) -> Cut:
     Source: Koh et al. 2024, section 5.3.
     """
     for name, epochs in (("full", full), ("rest", rest)):
-        if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
+        if epochs < 1:
             raise ValueError(f"{name}={epochs!r} is no stage of training; give 1 epoch or more, or take rolss()")
     return Cut(stages=((1, 0.0, 1.0),), after=full, epochs=full + rest)

@@ -26,21 +26,28 @@ AT_ONCE = 64  # images whose gradients are held together: each is as large as th
 
 @dataclass(frozen=True)
 class DP(Defence):
-    """See `dp`."""
+    """DP-SGD: the trained model is (epsilon, delta)-differentially private in each of its images.
+
+    epsilon: positive; what the whole training may spend, by the RDP accountant; the noise follows from it, see `noise`.
+    delta: below one by the number of images.  clip: the norm that each image's gradient is cut to.
+    A batch takes each image with the chance batch_size / images (Poisson sampling), so it varies in size and may be empty; a step divides
+    by the recipe's batch_size all the same. What was spent is printed at the end, and kept in the run's note "defences", see `record`.
+    The promise is of the weights alone: a History is measured on the images themselves. And it supposes that nobody knows the seed, from
+    which the noise is drawn so that trainings can be repeated: this is for study, not for release.
+    Raises ValueError for numbers out of range; and a training with it, for a model with BatchNorm, mixed images, or a penalty beside it;
+    ImportError without Opacus.
+    Source: Abadi et al. 2016, algorithm 1; Mironov et al. 2019 for the accounting.
+    """
 
     own_steps: ClassVar[bool] = True
     epsilon: float
     delta: float
-    clip: float
+    clip: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, fits, say in (
-            ("epsilon", self.epsilon > 0, "a positive number, such as 8"),
-            ("delta", 0 < self.delta < 1, "a small chance, below one by the number of images, such as 1e-5"),
-            ("clip", self.clip > 0, "a positive norm, such as 1.0"),
-        ):
-            if not fits or not math.isfinite(getattr(self, name)):
-                raise ValueError(f"{name}={getattr(self, name)!r} is out of range; give {say}")
+        for name, most in (("epsilon", math.inf), ("delta", 1.0), ("clip", math.inf)):
+            if not 0 < (value := getattr(self, name)) < most:
+                raise ValueError(f"{name}={value!r} is out of range; give a number above 0 and below {most:g}")
 
     def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
         _opacus()
@@ -62,8 +69,13 @@ class DP(Defence):
                 "larger epsilon or delta, or train for fewer epochs"
             ) from error
 
-    def steps(self, recipe: Recipe, images: int) -> PrivateSteps:
-        return PrivateSteps(self, recipe, images)
+    def order(self, recipe: Recipe, images: int, generator: torch.Generator) -> list[Tensor]:
+        rate, count = recipe.batch_size / images, recipes.steps(recipe, images)
+        return [(torch.rand(images, generator=generator) < rate).nonzero()[:, 0] for _ in range(count)]
+
+    def gradients(self, model: nn.Module, x: Tensor, labels: Tensor, recipe: Recipe, images: int) -> Tensor:
+        noise = self.noise(recipe, images)
+        return private_gradients(model, x, labels, self.clip, noise, recipe.batch_size, recipe.label_smoothing)
 
     def record(self, recipe: Recipe, images: int) -> dict[str, dict[str, float]]:
         """{"dp": ...}: the epsilon that all steps together spend, by Opacus' accountant, and what it follows from."""
@@ -78,20 +90,7 @@ class DP(Defence):
         return _noise(self.epsilon, self.delta, recipe.batch_size / images, steps)
 
 
-def dp(epsilon: float, delta: float, clip: float = 1.0) -> DP:
-    """DP-SGD: the trained model is (epsilon, delta)-differentially private in each of its images.
-
-    epsilon: positive; what the whole training may spend, by the RDP accountant; the noise follows from it, see `DP.noise`.
-    delta: below one by the number of images.  clip: the norm that each image's gradient is cut to.
-    A batch takes each image with the chance batch_size / images (Poisson sampling), so it varies in size and may be empty; a step divides
-    by the recipe's batch_size all the same. What was spent is printed at the end, and kept in the run's note "defences", see `DP.record`.
-    The promise is of the weights alone: a History is measured on the images themselves. And it supposes that nobody knows the seed, from
-    which the noise is drawn so that trainings can be repeated: this is for study, not for release.
-    Raises ValueError for numbers out of range; and a training with it, for a model with BatchNorm, mixed images, or a penalty beside it;
-    ImportError without Opacus.
-    Source: Abadi et al. 2016, algorithm 1; Mironov et al. 2019 for the accounting.
-    """
-    return DP(epsilon, delta, clip)
+dp = DP
 
 
 def spent(noise: float, rate: float, steps: int, delta: float) -> float:
@@ -104,22 +103,6 @@ def spent(noise: float, rate: float, steps: int, delta: float) -> float:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Optimal order is the")  # a little too much is told, not too little
         return float(accountant.get_epsilon(delta=delta))
-
-
-class PrivateSteps:
-    """DP-SGD's way to take the steps of one training, see `defence.Steps`; it remembers nothing from step to step."""
-
-    def __init__(self, defence: DP, recipe: Recipe, images: int) -> None:
-        self.defence, self.recipe, self.images = defence, recipe, images
-
-    def order(self, generator: torch.Generator) -> list[Tensor]:
-        rate = self.recipe.batch_size / self.images
-        count = recipes.steps(self.recipe, self.images)
-        return [(torch.rand(self.images, generator=generator) < rate).nonzero()[:, 0] for _ in range(count)]
-
-    def gradients(self, model: nn.Module, x: Tensor, labels: Tensor) -> Tensor:
-        noise, size = self.defence.noise(self.recipe, self.images), self.recipe.batch_size
-        return private_gradients(model, x, labels, self.defence.clip, noise, size, self.recipe.label_smoothing)
 
 
 def private_gradients(
@@ -139,9 +122,8 @@ def private_gradients(
 
     each = vmap(grad_and_value(loss), in_dims=(None, 0, 0), randomness="different")
     # Opacus wants an optimiser to know the parameters by; it takes no step
-    optimiser = torch.optim.SGD(learnable.values())
     private = _opacus().optimizers.DPOptimizer(
-        optimiser, noise_multiplier=noise, max_grad_norm=clip, expected_batch_size=size
+        torch.optim.SGD(learnable.values()), noise_multiplier=noise, max_grad_norm=clip, expected_batch_size=size
     )
     detached, total = {name: p.detach() for name, p in learnable.items()}, x.new_zeros(())
     parts = list(zip(x.split(AT_ONCE), labels.split(AT_ONCE), strict=True))  # one empty part of an empty batch

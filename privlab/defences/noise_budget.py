@@ -27,23 +27,17 @@ from privlab.leak import Leak
 from privlab.models import parts
 from privlab.models.forward import functional, preprocessing
 
-Group = str | tuple[str, ...]  # a part of a model, one parameter's name, "rest", "all"; or names of parameters
+Shares = Mapping[str, float]  # a part of a model, one parameter's name, "rest" or "all" -> share of the noise's energy
 
-UNIFORM: Mapping[Group, float] = {"all": 1.0}
+DIRECTIONS = 8  # random ones, along which `measured` looks
 
 
-def spread(
-    leak: Leak,
-    shares: Mapping[Group, float],
-    relative: float,
-    seed: int | None = 0,
-    model: nn.Module | None = None,
-) -> Leak:
+def spread(leak: Leak, shares: Shares, relative: float, seed: int | None = 0, model: nn.Module | None = None) -> Leak:
     """Normal noise on an update under one budget, spent group by group.
 
-    shares: group -> share of the noise's energy, 0 or more, 1 together, such as {"stem": 0.5, "rest": 0.5}; `UNIFORM` is {"all": 1}. A
-        group is a word of `parts.WORDS` (then `model` is needed), the name of one parameter, a tuple of names, "rest" for what no other
-        key names, or "all". Only parameters that are in the update count; what is in no group gets no noise.
+    shares: group -> share of the noise's energy, 0 or more, 1 together, such as {"stem": 0.5, "rest": 0.5}. A group is a word of
+        `parts.WORDS` (then `model` is needed), the name of one parameter, "rest" for what no other key names, or "all". Only parameters
+        that are in the update count; what is in no group gets no noise.
     relative: expected norm of the noise over the norm of the update, 0 or more, about: the root of its expected square.
     seed: a tensor's noise is the same up to its size whatever the shares are, so that two ways to spend can be compared pair by pair. None
         draws from torch's own generator.
@@ -55,9 +49,7 @@ def spread(
     return replace(leak, grads={name: g + sizes[name] * noise[name] for name, g in leak.grads.items()})
 
 
-def deviations(
-    leak: Leak, shares: Mapping[Group, float], relative: float, model: nn.Module | None = None
-) -> dict[str, float]:
+def deviations(leak: Leak, shares: Shares, relative: float, model: nn.Module | None = None) -> dict[str, float]:
     """Standard deviation of the noise in each number of a tensor: parameter name -> 0 or more. Arguments and errors as in `spread`.
 
     An attacker may know it, since a defence should not have to be secret. They receive the noisy update alone, of expected squared norm
@@ -69,9 +61,7 @@ def deviations(
     return {name: norm * rate for name, rate in sizes.items()}
 
 
-def rates(
-    numbers: Mapping[str, int], shares: Mapping[Group, float], model: nn.Module | None = None
-) -> dict[str, float]:
+def rates(numbers: Mapping[str, int], shares: Shares, model: nn.Module | None = None) -> dict[str, float]:
     """Standard deviation of each tensor's noise for an energy of 1 in all.  numbers: parameter name -> how many numbers it has."""
     check_shares(shares)
     variances = dict.fromkeys(numbers, 0.0)
@@ -83,27 +73,26 @@ def rates(
     return {name: math.sqrt(variance) for name, variance in variances.items()}
 
 
-def measured(model: nn.Module, shape: tuple[int, int, int] = (3, 32, 32), directions: int = 8) -> dict[str, float]:
+def measured(model: nn.Module) -> dict[str, float]:
     """Shares of a budget by what each gradient tells of an image: parameter name -> share, 1 together.
 
     A tensor's sensitivity a is the squared change of its gradient along random directions in the image, at a grey one (of class 0), so it
     takes the model alone. Somebody who weighs each tensor by its noise learns the sum of a / deviation^2. Under one energy, the sum of
     numbers * deviation^2, that is least for deviation^2 in proportion to sqrt(a / numbers): shares in proportion to sqrt(a * numbers).
 
-    shape: of an image, (channels, height, width).  directions: 1 or more; their seeds are 0, 1, ...
-    Raises ValueError where no gradient changes. Not in the papers.
+    The model takes images of 3 x 32 x 32. Raises ValueError where no gradient changes. Not in the papers.
     """
     learnable = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
     first = next(iter(learnable.values()))
-    grey, label = torch.full((1, *shape), 0.5).to(first), torch.zeros(1, dtype=torch.int64, device=first.device)
+    grey, label = torch.full((1, 3, 32, 32), 0.5).to(first), torch.zeros(1, dtype=torch.int64, device=first.device)
     x, forward = preprocessing(model)(grey), functional(model)
 
     def sent(x: Tensor) -> dict[str, Tensor]:
         return grad(lambda parameters: F.cross_entropy(forward(parameters, x), label))(learnable)
 
     squares = dict.fromkeys(learnable, 0.0)
-    for seed in range(directions):
-        along = torch.randn(1, *shape, generator=torch.Generator().manual_seed(seed)).to(first)
+    for seed in range(DIRECTIONS):
+        along = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(seed)).to(first)
         for name, change in jvp(sent, (x,), (along,))[1].items():
             squares[name] += change.square().sum().item()
     roots = {name: (squares[name] * p.numel()) ** 0.5 for name, p in learnable.items()}
@@ -112,7 +101,7 @@ def measured(model: nn.Module, shape: tuple[int, int, int] = (3, 32, 32), direct
     return {name: root / total for name, root in roots.items()}
 
 
-def check_shares(shares: Mapping[Group, float]) -> None:
+def check_shares(shares: Shares) -> None:
     """Raise ValueError unless the shares are 0 or more, and 1 together."""
     if not isinstance(shares, Mapping) or not shares:
         raise ValueError(f"shares={shares!r} spends nothing; give group -> share, such as {{'stem': 0.5, 'rest': 0.5}}")
@@ -124,40 +113,24 @@ def check_shares(shares: Mapping[Group, float]) -> None:
         raise ValueError(f"shares add up to {total:g}, and a budget is spent whole; {say}")
 
 
-def _names(
-    group: Group, shares: Mapping[Group, float], present: Collection[str], model: nn.Module | None
-) -> Collection[str]:
+def _names(group: str, shares: Shares, present: Collection[str], model: nn.Module | None) -> Collection[str]:
     """The parameters of one group, of those in the update."""
-    if isinstance(group, str):
-        names = _named(group, shares, present, model)
+    if group == "all":
+        names = present
+    elif group == "rest":
+        others = [other for other in shares if other != "rest"]
+        taken = {name for other in others for name in _names(other, shares, present, model)}
+        names = [name for name in present if name not in taken]
+    elif group in present:
+        names = [group]
+    elif group not in parts.WORDS:
+        raise ValueError(f"shares: {group!r} is no group{nearest(group, [*parts.WORDS, 'rest', 'all'])}")
+    elif model is None:
+        raise ValueError(f"shares: {group!r} is a part of a model, which has to be looked at; give model=... too")
     else:
-        names = list(dict.fromkeys(group))
-        if unknown := [name for name in names if name not in present]:
-            raise ValueError(
-                f"shares: the update holds no gradient named {unknown[0]!r}; it has {len(present)}, such as {next(iter(present), None)!r}"
-            )
+        names = [name for name in parts.names(model, group) if name in present]
     if not names:
         raise ValueError(
             f"shares[{group!r}]={shares[group]}: the update holds no parameter of it; leave it out and give its share to another"
         )
     return names
-
-
-def _named(
-    word: str, shares: Mapping[Group, float], present: Collection[str], model: nn.Module | None
-) -> Collection[str]:
-    if word == "all":
-        return present
-    if word == "rest":
-        others = [other for other in shares if other != "rest"]
-        taken = {name for other in others for name in _names(other, shares, present, model)}
-        return [name for name in present if name not in taken]
-    if word in present:
-        return [word]
-    if word not in parts.WORDS:
-        raise ValueError(f"shares: {word!r} is no group{nearest(word, [*parts.WORDS, 'rest', 'all'])}")
-    if model is None:
-        raise ValueError(
-            f"shares: {word!r} is a part of a model, which has to be looked at; give model=... too, or a tuple of names"
-        )
-    return [name for name in parts.names(model, word) if name in present]

@@ -108,7 +108,7 @@ def low_bits(leak: Leak, bits: int) -> Leak:
     close; with few bits a tensor's small numbers become one level, which need not be 0.
     Source: Zhu et al. 2019, section 5 (low precision as a defence).
     """
-    if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= 16:
+    if bits not in range(1, 17):
         raise ValueError(f"bits={bits!r} is no number of bits; give 1 to 16, such as 8")
 
     def rounded(g: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Penalties on what a classifier's features tell of its images: BiDO (Peng et al. 2022) and MID (Wang et al. 2021).
 
-BiDO wants the features of each stage to depend little on the image and much on the label; dependence is measured on a batch, by HSIC or
-COCO, from kernel matrices K_ij = k(x_i, x_j), which are (m, m) for m images and centred to H K H, H = I - 1/m.
+BiDO wants the features of each stage to depend little on the image and much on the label; dependence is measured on a batch, by HSIC,
+from kernel matrices K_ij = k(x_i, x_j), which are (m, m) for m images and centred to H K H, H = I - 1/m.
 MID sends the last features through a narrow, noisy channel and pays for each nat that gets through.
 """
 
@@ -17,7 +17,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privlab.data.sources import nearest
 from privlab.models import representations
 from privlab.training import Recipe
 from privlab.training.defence import Defence, Penalty
@@ -32,32 +31,27 @@ def hsic(x: Tensor, y: Tensor, sigma: float = 5.0) -> Tensor:
     kernel of their one-hot codes.
     Source: Ma et al. 2020 (HSIC bottleneck), section 3; BiDO takes its form.
     """
-    r_x, r_y = (_shares(_kernel(each, sigma)) for each in _pair(x, y))
+    if len(x) != len(y) or len(x) < 2:
+        raise ValueError(f"x, y: got {len(x)} and {len(y)} rows; give the same two or more images in both")
+    r_x, r_y = _shares(_kernel(x, sigma)), _shares(_kernel(y, sigma))
     return (r_x * r_y).sum().to(x.dtype)
-
-
-def coco(x: Tensor, y: Tensor, sigma: float = 5.0) -> Tensor:
-    """Constrained covariance of a batch: the largest covariance of f(x) and g(y) over functions of norm 1 in the kernels' spaces.
-
-    It is sqrt(the largest eigenvalue of K_x K_y) / m, with centred kernel matrices as in `hsic`; 0 up to 1 for Gaussian kernels.
-    Source: Gretton et al. 2005, section 2.
-    """
-    k_x, k_y = (_kernel(each, sigma) for each in _pair(x, y))
-    largest = _largest(k_x, k_y).clamp(min=1e-24)  # the root has no gradient at 0
-    return (largest.sqrt() / len(x)).to(x.dtype)
-
-
-MEASURES: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {"hsic": hsic, "coco": coco}
 
 
 @dataclass(frozen=True)
 class BiDO(Defence):
-    """See `bido`."""
+    """Bilateral dependency optimisation: to the loss is added the sum over stages of a1 d(X, Z) - a2 d(Z, Y).
+
+    X: the normalised images, Z: what leaves a stage, Y: the labels. Stages end where timm's `feature_info` says, which counts the stem
+    of a ResNet as the first.
+    a1, a2: 0 or more, and not both 0.  d: `hsic`.  sigma: width of its Gaussian kernels.
+    Raises ValueError for weights that are no defence; and a training with it, for mixed images and for models whose stages are not known.
+    Source: Peng et al. 2022, section 3; the weights are searched for each architecture.
+    """
 
     penalises: ClassVar[bool] = True
     a1: float
     a2: float
-    measure: str = "hsic"
+    measure: str = "hsic"  # the only one; a field, since trained models are filed under it
     sigma: float = 5.0
 
     def __post_init__(self) -> None:
@@ -65,8 +59,8 @@ class BiDO(Defence):
             _check_weight(name, getattr(self, name))
         if self.a1 == self.a2 == 0:
             raise ValueError("a1=0 and a2=0 leave the loss as it is, which is no defence; give a1=0.05 and a2=0.5, say")
-        if self.measure not in MEASURES:
-            raise ValueError(f"measure={self.measure!r} is not known{nearest(self.measure, list(MEASURES))}")
+        if self.measure != "hsic":
+            raise ValueError(f"measure={self.measure!r} is not known; there is 'hsic'")
         if not (math.isfinite(self.sigma) and self.sigma > 0):
             raise ValueError(f"sigma={self.sigma!r} is no width of a kernel; give a positive number, such as 5.0")
 
@@ -78,15 +72,14 @@ class BiDO(Defence):
     @contextmanager
     def listen(self, model: nn.Module) -> Iterator[Penalty]:
         features: dict[str, Tensor] = {}
-        measure = MEASURES[self.measure]
 
         def penalty(x: Tensor, labels: Tensor) -> Tensor:
             total = x.new_zeros(())
             for z in features.values():
                 if self.a1:
-                    total = total + self.a1 * measure(x, z, self.sigma).to(x.dtype)
+                    total = total + self.a1 * hsic(x, z, self.sigma).to(x.dtype)
                 if self.a2:
-                    total = total - self.a2 * measure(z, labels, self.sigma)
+                    total = total - self.a2 * hsic(z, labels, self.sigma)
             features.clear()
             return total
 
@@ -101,16 +94,7 @@ class BiDO(Defence):
                 each.remove()
 
 
-def bido(a1: float, a2: float, measure: str = "hsic", sigma: float = 5.0) -> BiDO:
-    """Bilateral dependency optimisation: to the loss is added the sum over stages of a1 d(X, Z) - a2 d(Z, Y).
-
-    X: the normalised images, Z: what leaves a stage, Y: the labels. Stages end where timm's `feature_info` says, which counts the stem
-    of a ResNet as the first.
-    a1, a2: 0 or more, and not both 0.  measure: d, "hsic" or "coco".  sigma: width of the Gaussian kernels, see `hsic`.
-    Raises ValueError for weights that are no defence; and a training with it, for mixed images and for models whose stages are not known.
-    Source: Peng et al. 2022, section 3; the weights are searched for each architecture.
-    """
-    return BiDO(a1, a2, measure, sigma)
+bido = BiDO
 
 
 class Channel(nn.Module):
@@ -138,7 +122,14 @@ def divergence(mu: Tensor, sigma: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class MID(Defence):
-    """See `mid`."""
+    """Mutual information regularisation: the head sees z ~ N(mu, sigma^2) alone, and weight * mean KL(N(mu, sigma^2) || N(0, 1)) is added.
+
+    The KL bounds what z tells of the image, from above. mu and sigma are a linear map of the last features; in evaluation the mean is used,
+    so that a victim answers the same twice. Head and channel are drawn anew.
+    weight: positive, a nat of the mean image against a nat of cross-entropy.  width: numbers in z.
+    Raises ValueError for a weight that is no defence, and for a model without a Linear head, or with two.
+    Source: Wang et al. 2021, section 4, after the deep variational information bottleneck of Alemi et al. 2017.
+    """
 
     penalises: ClassVar[bool] = True
     weight: float
@@ -148,7 +139,7 @@ class MID(Defence):
         _check_weight("weight", self.weight)
         if self.weight == 0:
             raise ValueError("weight=0 lets everything through, which is no defence; give 0.01, say")
-        if isinstance(self.width, bool) or not isinstance(self.width, int) or self.width < 1:
+        if self.width < 1:
             raise ValueError(f"width={self.width!r} is no number of channels; give 1 or more, such as 64")
 
     def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
@@ -175,16 +166,7 @@ class MID(Defence):
             hook.remove()
 
 
-def mid(weight: float, width: int) -> MID:
-    """Mutual information regularisation: the head sees z ~ N(mu, sigma^2) alone, and weight * mean KL(N(mu, sigma^2) || N(0, 1)) is added.
-
-    The KL bounds what z tells of the image, from above. mu and sigma are a linear map of the last features; in evaluation the mean is used,
-    so that a victim answers the same twice. Head and channel are drawn anew.
-    weight: positive, a nat of the mean image against a nat of cross-entropy.  width: numbers in z.
-    Raises ValueError for a weight that is no defence, and for a model without a Linear head, or with two.
-    Source: Wang et al. 2021, section 4, after the deep variational information bottleneck of Alemi et al. 2017.
-    """
-    return MID(weight, width)
+mid = MID
 
 
 def _channel(model: nn.Module) -> Channel | None:
@@ -192,14 +174,8 @@ def _channel(model: nn.Module) -> Channel | None:
 
 
 def _check_weight(name: str, value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    if not 0 <= value < math.inf:
         raise ValueError(f"{name}={value!r} is no weight; give 0 or more, such as 0.05")
-
-
-def _pair(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    if len(x) != len(y) or len(x) < 2:
-        raise ValueError(f"x, y: got {len(x)} and {len(y)} rows; give the same two or more images in both")
-    return x, y
 
 
 def _kernel(x: Tensor, sigma: float) -> Tensor:
@@ -219,18 +195,3 @@ def _shares(k: Tensor) -> Tensor:
     """K (K + epsilon m I)^-1: each eigenvalue against the noise."""
     m = len(k)
     return torch.linalg.solve(k + EPSILON * m * torch.eye(m, dtype=k.dtype, device=k.device), k)
-
-
-def _largest(k: Tensor, l: Tensor) -> Tensor:  # noqa: E741
-    """The largest eigenvalue of L K, which is that of K L, both positive semi-definite.
-
-    Its gradient needs the eigenvectors alone, left and right, so these are found without a graph: eigenvectors have no gradient where
-    two eigenvalues are the same.
-    """
-    with torch.no_grad():
-        values, vectors = torch.linalg.eigh(l)
-        root = vectors * values.clamp(min=0).sqrt() @ vectors.T
-        w = torch.linalg.eigh(root @ k @ root)[1][:, -1]
-        right = root @ w  # L K right = value * right
-        left = k @ right  # and left L K = value * left
-    return (left @ l @ k @ right) / (left @ right).clamp(min=1e-24)

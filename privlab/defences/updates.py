@@ -11,9 +11,8 @@ It promises nothing, as no image's part is bounded; noise that does is `dp_sgd.d
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,51 +26,15 @@ from privlab.models import parts
 from privlab.training import Recipe
 from privlab.training.defence import Defence
 
-
-def gaussian(leak: Leak, model: nn.Module, seed: int | None, relative: float) -> Leak:
-    """Normal noise on each gradient, of `relative` times its norm (0 or more); after Zhu et al. 2019, section 5, see `perturbation`."""
-    return perturbation.gaussian(leak, relative, seed)
-
-
-def laplacian(leak: Leak, model: nn.Module, seed: int | None, relative: float) -> Leak:
-    """Laplacian noise on each gradient, of `relative` times its norm (0 or more); after Zhu et al. 2019, section 5."""
-    return perturbation.laplacian(leak, relative, seed)
-
-
-def spread(
-    leak: Leak, model: nn.Module, seed: int | None, shares: Mapping[noise_budget.Group, float], relative: float
-) -> Leak:
-    """Normal noise of `relative` (0 or more) times the update's norm, its energy in `shares` (1 together); see `noise_budget.spread`."""
-    return noise_budget.spread(leak, shares, relative, seed, model)
-
-
-def clipped(leak: Leak, model: nn.Module, seed: int | None, norm: float) -> Leak:
-    """The whole update cut to a norm, above 0; Abadi et al. 2016, algorithm 1, does so with each image's gradient."""
-    return perturbation.clipped(leak, norm)
-
-
-def sparse(leak: Leak, model: nn.Module, seed: int | None, share: float) -> Leak:
-    """The update's largest numbers alone, a `share` of them above 0 and at most 1; Zhu et al. 2019, section 5."""
-    return perturbation.sparse(leak, share)
-
-
-def low_bits(leak: Leak, model: nn.Module, seed: int | None, bits: int) -> Leak:
-    """Each gradient rounded to the nearest of 2^bits levels, bits 1 to 16; Zhu et al. 2019, section 5."""
-    return perturbation.low_bits(leak, bits)
-
-
-def bfloat16(leak: Leak, model: nn.Module, seed: int | None) -> Leak:
-    """Each gradient rounded to bfloat16, 8 significant bits; Zhu et al. 2019, section 5."""
-    return leak.rounded(torch.bfloat16)
-
-
-def withheld(leak: Leak, model: nn.Module, seed: int | None, words: Sequence[str]) -> Leak:
-    """The update without the gradients of these parts, `words` of `parts.WORDS`; the parts of Zhang et al. 2024, Table 6, and two more."""
-    return leak.without(set(parts.names(model, *words)) & set(leak.grads))
-
-
-WAYS: dict[str, Callable[..., Leak]] = {
-    way.__name__: way for way in (gaussian, laplacian, spread, clipped, sparse, low_bits, bfloat16, withheld)
+WAYS: dict[str, tuple[str, ...]] = {  # and the settings of each
+    "gaussian": ("relative",),
+    "laplacian": ("relative",),
+    "spread": ("shares", "relative"),
+    "clipped": ("norm",),
+    "sparse": ("share",),
+    "low_bits": ("bits",),
+    "bfloat16": (),
+    "withheld": ("words",),
 }
 
 
@@ -86,22 +49,16 @@ class UpdateDefence(Defence):
         if self.by not in WAYS:
             raise ValueError(f"by={self.by!r} is no way to send an update{nearest(self.by, [*WAYS])}")
         settings: dict[str, Any] = {n: list(v) if isinstance(v, tuple) else v for n, v in self.given}  # JSON has lists
-        parameters = [*inspect.signature(WAYS[self.by]).parameters.values()][3:]
-        if unknown := settings.keys() - {p.name for p in parameters}:
-            raise ValueError(
-                f"{self.by}: {sorted(unknown)[0]!r} is no setting of it; give {', '.join(p.name for p in parameters) or 'none'}"
-            )
-        if lacking := [p.name for p in parameters if p.name not in settings]:
+        names = WAYS[self.by]
+        if unknown := sorted(settings.keys() - set(names)):
+            raise ValueError(f"{self.by}: {unknown[0]!r} is no setting of it; give {', '.join(names) or 'none'}")
+        if lacking := [name for name in names if name not in settings]:
             raise ValueError(f"{self.by}: {lacking[0]} is missing; give updates.sent({self.by!r}, {lacking[0]}=...)")
-        object.__setattr__(self, "given", tuple((p.name, settings[p.name]) for p in parameters))
+        object.__setattr__(self, "given", tuple((name, settings[name]) for name in names))
         if self.by == "spread":
             noise_budget.check_shares(settings["shares"])
-            if wrong := [group for group in settings["shares"] if not isinstance(group, str)]:
-                raise ValueError(
-                    f"shares: {wrong[0]!r} is no word; groups are parts, single parameters, 'rest' or 'all'"
-                )
-            settings = settings | {"shares": noise_budget.UNIFORM}
-        if self.by == "withheld":
+            perturbation.check_relative(settings["relative"], "the update's norm")
+        elif self.by == "withheld":
             if not isinstance(settings["words"], list) or not settings["words"]:
                 raise ValueError(
                     f"words={settings['words']!r} is no list of parts; give one or more, such as ['position']"
@@ -110,14 +67,24 @@ class UpdateDefence(Defence):
                 if word not in parts.WORDS:
                     raise ValueError(f"words: {word!r} is no part of a model{nearest(word, [*parts.WORDS])}")
         else:  # numbers out of range are named here, and not after an epoch
-            WAYS[self.by](_leak({"w": torch.ones(2)}), nn.Identity(), 0, **settings)
+            self(_leak({"w": torch.ones(2)}), nn.Identity())
 
     def __call__(self, leak: Leak, model: nn.Module, seed: int | None = 0) -> Leak:
         """What the server receives in place of this leak.  seed: of the noise; None draws from torch's own generator.
 
         Raises ValueError for a group or part that the model or the update lacks.
         """
-        return WAYS[self.by](leak, model, seed, **dict(self.given))
+        settings = dict(self.given)
+        match self.by:
+            case "spread":
+                return noise_budget.spread(leak, **settings, seed=seed, model=model)
+            case "gaussian" | "laplacian":
+                return getattr(perturbation, self.by)(leak, **settings, seed=seed)
+            case "bfloat16":
+                return leak.rounded(torch.bfloat16)
+            case "withheld":
+                return leak.without(set(parts.names(model, *settings["words"])) & leak.grads.keys())
+        return getattr(perturbation, self.by)(leak, **settings)
 
     def deviations(self, leak: Leak, model: nn.Module, rounds: int = 1) -> dict[str, float]:
         """What an attacker who knows the defence reads off the update received: parameter name -> standard deviation of its error.
@@ -158,11 +125,13 @@ class UpdateDefence(Defence):
 def sent(by: str, **settings: Any) -> UpdateDefence:
     """A defence of updates.
 
-    by: one of `WAYS`, and its settings: "gaussian" or "laplacian" (relative); "spread" (shares, relative; groups are words), see
-        `noise_budget.spread`; "clipped" (norm), "sparse" (share), "low_bits" (bits), see `perturbation`; "bfloat16"; "withheld" (words),
-        see `parts.names`. In a training, what is withheld is never learnt: it stays as it was drawn.
+    by: one of `WAYS`, and its settings: "gaussian" or "laplacian" (relative), "clipped" (norm), "sparse" (share), "low_bits" (bits), see
+        `perturbation`; "spread" (shares, relative), see `noise_budget.spread`; "bfloat16"; "withheld" (words), see `parts.names`. In a
+        training, what is withheld is never learnt: it stays as it was drawn.
     Raises ValueError for another way, settings that it lacks or misses, and numbers out of range; and a training with it, for groups and
     parts that the model lacks.
+    Source: Zhu et al. 2019, section 5; Abadi et al. 2016, algorithm 1 (clipped, there each image's gradient); the parts withheld are those
+    of Zhang et al. 2024, Table 6, and two more.
     """
     return UpdateDefence(by, tuple(settings.items()))
 

@@ -105,16 +105,16 @@ def augmented(pixels: Tensor, augment: str, generator: torch.Generator) -> Tenso
         image, channel = torch.arange(n).view(-1, 1, 1, 1), torch.arange(channels).view(1, -1, 1, 1)
         pixels = padded[image, channel, rows[:, None, :, None], columns[:, None, None, :]]
     elif augment == "resized_crop":
-        pixels = _jittered(_cropped(unit(pixels, torch.float32), (0.85, 1.0), generator), generator)
+        pixels = _jittered(_cropped(unit(pixels, torch.float32), generator), generator)
     flip = torch.rand(n, 1, 1, 1, generator=generator) < 0.5
     return torch.where(flip.to(pixels.device), pixels.flip(-1), pixels)
 
 
-def _cropped(pixels: Tensor, share: tuple[float, float], generator: torch.Generator) -> Tensor:
-    """Of each image its own random window of so much of the area, at full size again (bilinear)."""
+def _cropped(pixels: Tensor, generator: torch.Generator) -> Tensor:
+    """Of each image its own random window of 85 to 100% of the area, at full size again (bilinear)."""
     n = len(pixels)
     area, down, right = torch.rand(3, n, generator=generator)
-    side = (share[0] + (share[1] - share[0]) * area).sqrt()  # of the window, where the image's is 1
+    side = (0.85 + (1.0 - 0.85) * area).sqrt()  # of the window, where the image's is 1
     windows = torch.zeros(n, 2, 3)  # from [-1, 1] of the window to [-1, 1] of the image
     windows[:, 0, 0] = windows[:, 1, 1] = side
     windows[:, 0, 2], windows[:, 1, 2] = (2 * right - 1) * (1 - side), (2 * down - 1) * (1 - side)
@@ -126,8 +126,7 @@ def _jittered(pixels: Tensor, generator: torch.Generator) -> Tensor:
     """torchvision's ColorJitter(0.2, 0.2, 0.1, 0.1), each image by itself, always in the order brightness, contrast, saturation, hue."""
     ranges = torch.tensor([0.2, 0.2, 0.1, 0.1])
     drawn = (2 * torch.rand(len(pixels), 4, generator=generator) - 1) * ranges  # 0: as it is
-    changed = [_jitter(image, *by) for image, by in zip(pixels, drawn.tolist(), strict=True)]
-    return torch.stack(changed)
+    return torch.stack([_jitter(image, *by) for image, by in zip(pixels, drawn.tolist(), strict=True)])
 
 
 def _jitter(image: Tensor, brightness: float, contrast: float, saturation: float, hue: float) -> Tensor:

@@ -56,10 +56,9 @@ class Recipe:
     source: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        for name, unit in (("epochs", "pass"), ("batch_size", "image")):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name}={value!r} trains nothing; give a whole number, 1 {unit} or more")
+        for name in ("epochs", "batch_size"):
+            if not isinstance(value := getattr(self, name), int) or value < 1:
+                raise ValueError(f"{name}={value!r} trains nothing; give a whole number, 1 or more")
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ValueError(

@@ -21,7 +21,6 @@ from torch import Tensor, nn
 
 from privlab import compute, models
 from privlab.compute import atomic, reading, store, tasks
-from privlab.compute.tasks import Task
 from privlab.data import Images, Normalise
 from privlab.models import representations
 from privlab.training import batches, defence, trainer
@@ -69,43 +68,32 @@ class Fleet:
         """The epochs after which logits are kept; the last one always is."""
         return self.settings["at"]
 
-    def train(
-        self, *, jobs: int | None = None, cluster: str | None = None, budget: float | None = None, progress: bool = True
-    ) -> None:
-        """Train what is missing, and print one line about what was trained and what reused; see `tasks.fan_out` for the arguments.
-
-        The folder must be on a disk that every machine of the cluster sees under the same path.
-        """
-        gpu, title = self.device == "cuda", f"{len(self.keep)} {self.settings['model']['name']}"
+    def train(self, *, jobs: int | None = None, progress: bool = True) -> None:
+        """Train what is missing, on this machine; prints one line about it.  jobs: processes, see `tasks.fan_out`."""
+        name, work = self.settings["model"]["name"], []
+        for m, run in enumerate(self.runs):
+            arguments = {"folder": str(self.folder), "model": m, "device": self.device}
+            work.append(tasks.Task(f"{name} {m}", train, arguments, finished=partial(getattr, run, "complete")))
         jobs = jobs or (1 if self.device.startswith("cuda:") else None)  # of one card
-        print(tasks.fan_out(self.tasks(), title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress))
-
-    def tasks(self) -> list[Task]:
-        """The training of each model, for `tasks.fan_out`."""
-        return [
-            Task(
-                name=f"{self.settings['model']['name']} {m}",
-                call=train,
-                arguments={"folder": str(self.folder), "model": m, "device": self.device},
-                finished=partial(getattr, run, "complete"),
-            )
-            for m, run in enumerate(self.runs)
-        ]
+        gpu = self.device == "cuda"
+        print(tasks.fan_out(work, f"{len(work)} {name}", jobs=jobs, gpu=gpu, progress=progress))
 
     def model(self, m: int, at: int | None = None) -> nn.Module:
         """One of the trained models, in eval mode, on the CPU; as it was after epoch `at` where `make` was told to keep the weights.
 
         Its form is that of then, too: behind `architecture.tts`, an early one has its skips.
         """
+        last = self.at[-1]
+        at = last if at is None else at
+        if at != last and (at not in self.at or not self.settings.get("weights")):
+            raise ValueError(
+                f"at={at}: no weights of it were kept; give shadow_models.make weights=True and at=({at},)"
+            )
+        weights = self._kept(m, "weights" if at == last else f"weights_{at}")
         built: Any = _build(self.settings, m)
         built.image_shape = tuple(self.pixels.shape[1:])
-        at = self.at[-1] if at is None else at
-        if at != self.at[-1] and (at not in self.at or not self.settings.get("weights")):
-            raise ValueError(
-                f"at={at} is no epoch whose weights were kept; give weights=True and at=({at},) to shadow_models.make"
-            )
         defence.shaped(built, _defences(self.settings), at - 1)
-        built.load_state_dict(self._kept(m, "weights" if at == self.at[-1] else f"weights_{at}"))
+        built.load_state_dict(weights)
         return built.eval()
 
     def fresh(self, m: int) -> nn.Module:
@@ -170,11 +158,9 @@ def make(
     seed: model m's first weights and its training are seeded by (seed, m).
     queries: names of `privlab.training.queries` that each image is asked by.
     at: epochs whose logits are kept beside the last one's, of the first query alone.
-    layers: whose features are kept, too, of each image as it is, after the same epochs, from the pass that gives the logits of the
-        first query, which has to be "image"; see `representations.read`.
+    layers: whose features are kept, too, after the same epochs, see `representations.read`; the first query has to be "image".
     weights: whether the model itself is kept after these epochs, too; of the last one it always is.
-    defences: of all models, see `training.fit`.
-    device: "cpu", "cuda" (all cards), or "cuda:1" (that one).
+    defences: of all models, see `training.fit`.  device: "cpu", "cuda" (all cards), or "cuda:1" (that one).
     folder: where the fleet shall live; by default one in the store that is named by its settings.
     Raises ValueError for a keep matrix that does not fit, a model without members, an epoch outside the recipe, defences that do not
     fit the training, and for a folder that holds a fleet of other settings: it names the first that differs, and touches nothing.
@@ -182,14 +168,15 @@ def make(
     normalise = normalise or (images.normalise if isinstance(images, Images) else None)
     pixels, labels = batches.pair(images)
     keep = torch.as_tensor(keep)
-    _check_keep(keep, len(labels))
+    if keep.dtype != torch.bool or keep.ndim != 2 or keep.shape[1] != len(labels):
+        raise ValueError(f"keep: got {tuple(keep.shape)} of {keep.dtype}; give (models, {len(labels)}) truth values")
+    if (members := int(keep.sum(1).min())) < 2:
+        raise ValueError(f"keep: a model would be trained on {members} images; give each row two members or more")
     recipe = defence.settled(recipe, defences, device)
     classes = len(images.classes) if isinstance(images, Images) else int(labels.max()) + 1
     epochs = sorted({*at, recipe.epochs})
     if epochs[0] < 1 or epochs[-1] > recipe.epochs:
-        raise ValueError(
-            f"at={list(at)} leaves the training, which has {recipe.epochs} epochs; give 1 to {recipe.epochs}"
-        )
+        raise ValueError(f"at={list(at)} leaves the training; give 1 to {recipe.epochs}, its epochs")
     list(apply(pixels[:1], queries))  # an unknown query is told here
     if layers and queries[0] != "image":
         raise ValueError(f"queries={list(queries)}: features are of each image as it is; ask 'image' first")
@@ -204,14 +191,10 @@ def make(
         "queries": list(queries),
         "at": epochs,
     }
-    if layers:
-        settings["layers"] = list(layers)
-    if weights:
-        settings["weights"] = True
-    if defences:
-        settings["defences"] = [each.settings() for each in defences]
+    extra = {"layers": list(layers), "weights": weights, "defences": [each.settings() for each in defences]}
+    settings |= {name: value for name, value in extra.items() if value}  # fleets without keep the name that they had
     built = _build(settings, 0)  # a wrong name, change, defence or layer is told here, and not by every worker
-    defence.checked(defences, built, recipe, int(keep.sum(1).min()))
+    defence.check(defences, built, recipe, members)
     for epoch in epochs:
         changed = defence.shaped(built, defences, epoch - 1)
         if layers and (changed or epoch == epochs[0]):
@@ -227,22 +210,17 @@ def load(folder: Path | str) -> Fleet:
     """
     folder = Path(folder)
     if missing := [name for name in (_SETTINGS, _IMAGES, _KEEP) if not (folder / name).exists()]:
-        raise FileNotFoundError(
-            f"folder={str(folder)!r} holds no fleet on this machine ({missing[0]} is missing); workers of a cluster need it on a disk "
-            "that all machines share: give such a folder to shadow_models.make"
-        )
+        raise FileNotFoundError(f"folder={str(folder)!r} holds no fleet on this machine: {missing[0]} is missing")
     cure = f"remove {folder} and make it again"
-    settings = _settings(folder)
-    with reading.guarded(folder / _IMAGES, "and the settings beside it are no fleet", cure):
+    with reading.guarded(folder, "holds no whole fleet", cure):
+        settings = json.loads((folder / _SETTINGS).read_bytes())
         images = safetensors.torch.load_file(folder / _IMAGES)
-    with reading.guarded(folder / _KEEP, "and the settings beside it are no fleet", cure):
         keep = safetensors.torch.load_file(folder / _KEEP)["keep"]
-    with reading.guarded(folder / _SETTINGS, "and the images beside it are no fleet", cure):
         fleet = Fleet(folder, settings, keep, images["pixels"], images["labels"], settings["device"])
-        digests = {name: str(settings[name][1]) for name in ("images", "keep")}
-    for name, tensors in (("images", (fleet.pixels, fleet.labels)), ("keep", (keep,))):
-        if store.digest(*tensors) != digests[name]:
-            raise ValueError(f"folder={str(folder)!r}: its {name} are not those it was made with; {cure}")
+        digests = {"images": store.digest(fleet.pixels, fleet.labels), "keep": store.digest(keep)}
+        changed = [name for name, found in digests.items() if found != settings[name][1]]
+    if changed:
+        raise ValueError(f"folder={str(folder)!r}: its {changed[0]} are not those it was made with; {cure}")
     return fleet
 
 
@@ -264,31 +242,26 @@ def train(folder: str, model: int, budget: float | None = None, device: str = ""
     built = _build(settings, model).to(device or settings["device"])
 
     def watch(epoch: int) -> None:
-        if epoch in fleet.at:
-            names = settings["queries"] if epoch == fleet.at[-1] else settings["queries"][:1]
-            passed: dict[str, list[Tensor]] = {layer: [] for layer in settings.get("layers", [])}
-            logits = []
-            for name, pixels in zip(names, apply(fleet.pixels, names), strict=True):
-                with representations.listening(built, passed if name == "image" else {}):  # one pass gives both
-                    logits.append(trainer.logits(built, pixels))
-            run.save(f"logits_{epoch}", {"logits": torch.stack(logits).float()})  # (queries, n, classes)
-            if passed:
-                run.save(f"features_{epoch}", {layer: torch.cat(rows) for layer, rows in passed.items()})
-            if settings.get("weights") and epoch != fleet.at[-1]:
-                run.save(f"weights_{epoch}", built.state_dict())
+        if epoch not in fleet.at:
+            return
+        last = epoch == fleet.at[-1]
+        names = settings["queries"] if last else settings["queries"][:1]
+        passed: dict[str, list[Tensor]] = {layer: [] for layer in settings.get("layers", [])}
+        logits = []
+        for name, pixels in zip(names, apply(fleet.pixels, names), strict=True):
+            with representations.listening(built, passed if name == "image" else {}):  # one pass gives both
+                logits.append(trainer.logits(built, pixels))
+        run.save(f"logits_{epoch}", {"logits": torch.stack(logits).float()})  # (queries, n, classes)
+        if passed:
+            run.save(f"features_{epoch}", {layer: torch.cat(rows) for layer, rows in passed.items()})
+        if settings.get("weights") and not last:
+            run.save(f"weights_{epoch}", built.state_dict())
 
+    members = batches.subset((fleet.pixels, fleet.labels), fleet.keep[model])
     trainer.fit(
-        built,
-        batches.subset((fleet.pixels, fleet.labels), fleet.keep[model]),
-        Recipe(**settings["recipe"]),
-        seed=_seed(settings, model),
-        defences=_defences(settings),
-        sample=SAMPLE,
-        run=run,
-        watch=watch,
-        budget=budget,
-        progress=False,
-    )
+        built, members, Recipe(**settings["recipe"]), seed=_seed(settings, model), defences=_defences(settings),
+        sample=SAMPLE, run=run, watch=watch, budget=budget, progress=False,
+    )  # fmt: skip
 
 
 def _build(settings: Mapping[str, Any], model: int) -> nn.Module:
@@ -309,37 +282,20 @@ def _seed(settings: Mapping[str, Any], model: int) -> int:
     return int(np.random.SeedSequence([settings["seed"], model]).generate_state(1)[0])
 
 
-def _check_keep(keep: Tensor, images: int) -> None:
-    if keep.dtype != torch.bool or keep.ndim != 2 or keep.shape[1] != images:
-        raise ValueError(
-            f"keep: got {tuple(keep.shape)} of {keep.dtype}; give (models, {images}) truth values, one column an image"
-        )
-    if len(few := (keep.sum(1) < 2).nonzero().flatten()):
-        m = int(few[0])
-        raise ValueError(
-            f"keep: model {m} would be trained on {int(keep[m].sum())} images; give each row two members or more"
-        )
-
-
-def _settings(folder: Path) -> dict[str, Any]:
-    with reading.guarded(folder / _SETTINGS, "holds no settings of a fleet", f"remove {folder} and make it again"):
-        return dict(json.loads((folder / _SETTINGS).read_bytes()))
-
-
 def _settled(folder: Path, settings: dict[str, Any], pixels: Tensor, labels: Tensor, keep: Tensor) -> Fleet:
     """Write what is not there yet, the settings first: from then on the folder belongs to them."""
-    settings = json.loads(json.dumps(settings))  # as they will be read: tuples become lists
-    if not (folder / _SETTINGS).exists():
-        if folder.is_dir() and (others := sorted({p.name for p in folder.glob("[!.]*")} - {_SETTINGS, _IMAGES, _KEEP})):
-            raise ValueError(f"folder={str(folder)!r} holds {others[0]} and no fleet; give an empty or a new folder")
-        atomic.write_atomic(folder / _SETTINGS, json.dumps(settings, indent=1).encode())
-    earlier = _settings(folder)
-    for name in [*settings, "defences"]:
-        if earlier.get(name) != settings.get(name):
-            raise ValueError(
-                f"folder={str(folder)!r} holds a fleet with {name}={earlier.get(name)!r}, not {settings.get(name)!r}; "
-                "give another folder, or none: the store then keeps each fleet under its own name"
-            )
+    settings, path = json.loads(json.dumps(settings)), folder / _SETTINGS  # as they will be read: tuples become lists
+    if not path.exists():
+        if folder.is_dir() and (others := {p.name for p in folder.glob("[!.]*")} - {_SETTINGS, _IMAGES, _KEEP}):
+            raise ValueError(f"folder={str(folder)!r} holds {min(others)} and no fleet; give an empty or a new folder")
+        atomic.write_atomic(path, json.dumps(settings, indent=1).encode())
+    with reading.guarded(path, "holds no settings of a fleet", f"remove {folder} and make it again"):
+        earlier = dict(json.loads(path.read_bytes()))
+    if differ := [name for name in {**settings, **earlier} if earlier.get(name) != settings.get(name)]:
+        raise ValueError(
+            f"folder={str(folder)!r} holds a fleet with {differ[0]}={earlier.get(differ[0])!r}, not {settings.get(differ[0])!r}; "
+            "give another folder, or none: the store then keeps each fleet under its own name"
+        )
     for name, tensors in ((_IMAGES, {"pixels": pixels, "labels": labels}), (_KEEP, {"keep": keep})):
         if not (folder / name).exists():
             atomic.write_atomic(folder / name, safetensors.torch.save({n: t.contiguous() for n, t in tensors.items()}))

@@ -35,18 +35,7 @@ from privlab.training.batches import Labelled, subset
 from privlab.training.defence import Defence, Penalty
 from privlab.training.recipes import RECIPES, History, Recipe, learning_rate, named, steps
 
-__all__ = [
-    "RECIPES",
-    "History",
-    "Recipe",
-    "epochs_done",
-    "evaluate",
-    "fit",
-    "learning_rate",
-    "logits",
-    "subset",
-    "victim",
-]
+__all__ = ["RECIPES", "History", "Recipe", "epochs_done", "evaluate", "fit", "logits", "subset", "victim"]
 
 FORMAT = 1  # raise it when the same recipe begins to give other weights or another history: stored victims are then trained anew
 
@@ -68,24 +57,21 @@ def fit(
     """Train a model in place on these images, all of them and no others, and leave it in eval mode.
 
     images, test: a set, or a pair of pixels (n, channels, height, width), bytes or floats in [0, 1], and labels (n,); `subset` makes
-        a pair of the members of a set. The pixels are kept on the model's device and normalised batch by batch.
+        a pair of the members of a set.
     recipe: a Recipe, or a name in RECIPES.  seed: decides the order, the augmentation and the dropout; not the model's first weights.
     defences: of `privlab.defences`, such as (architecture.rolss(), regularisers.bido(0.1, 2)); the model has their form afterwards. When
-        its form changes on the way, the optimiser keeps what it knows of the parameters that are left, and the rate goes on falling.
-    sample: how many images the curves are measured on after each epoch, of `images` and of `test` each; drawn by the seed, the same
-        in all epochs. More costs time and changes no weight.
+        its form changes on the way, the optimiser keeps what it knows of the parameters that are left.
+    sample: how many images the curves are measured on after each epoch, of `images` and of `test` each, drawn by the seed.
     run: where to keep a checkpoint each epoch. Call again with a fresh model and the same arguments to go on after an interruption; a
         complete run is loaded and nothing is trained.
-    watch: called with the number of epochs done after each of them, before the epoch is kept: what it saves of an epoch is there
-        before the epoch counts. It may draw and measure as it likes; the next epoch does not see it.
+    watch: called with the number of epochs done after each of them, before the epoch is kept. It may draw and measure as it likes.
     budget: seconds for this call; when they are over an epoch is brought to its end and kept, and TimeoutError says how to go on.
-    Each epoch sees each image once. A last batch of one image joins the batch before it, since BatchNorm cannot take it; in an odd batch
-    the image in the middle is left unmixed, since mixup pairs the first with the last. The caller's random states stay as they are.
+    Each epoch sees each image once; a last batch of one image joins the batch before it, since BatchNorm cannot take it. The caller's
+    random states stay as they are.
     Raises ValueError for labels that the model has no class for, a batch larger than the set, a run that holds another training, defences
-    that do not fit the training or each other;
-    FloatingPointError when the loss is no longer a number.
+    that do not fit the training or each other; FloatingPointError when the loss is no longer a number.
     """
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+    if not isinstance(seed, int) or seed < 0:
         raise ValueError(f"seed={seed!r} is no seed; give a whole number from 0 up")
     if sample < 1:
         raise ValueError(f"sample={sample} measures nothing; give 1 or more images")
@@ -100,7 +86,7 @@ def fit(
     pixels, labels = train[0].to(device), train[1].to(device)
     recipe = defence.settled(recipe, defences, device)
     classes = _check(model, recipe, pixels, labels, held_out)
-    defences = defence.checked(defences, model, recipe, len(labels))
+    defence.check(defences, model, recipe, len(labels))
     curves = {"train": batches.sample((pixels, labels), sample, seed)}
     if held_out is not None:
         curves["test"] = batches.sample(held_out, sample, seed)
@@ -223,10 +209,9 @@ def logits(model: nn.Module, images: Labelled | Tensor, batch_size: int = 500) -
     like, normalise = next(model.parameters()), preprocessing(model)
     modes = {module: module.training for module in model.modules()}
     model.eval()
+    parts = (normalise(batches.unit(x.to(like.device), like.dtype)) for x in pixels.split(batch_size))
     try:
-        return torch.cat(
-            [model(normalise(batches.unit(x.to(like.device), like.dtype))) for x in pixels.split(batch_size)]
-        )
+        return torch.cat([model(x) for x in parts])
     except AssertionError as error:  # timm's word for a wrong size
         raise ValueError(f"images: shape {tuple(pixels.shape)} does not fit the model; {error}") from error
     finally:
@@ -256,21 +241,21 @@ def _epoch(
     """One pass over the images; returns the mean of the loss that it minimised."""
     normalise, dtype = preprocessing(model), next(model.parameters()).dtype
     generator = _seed(pixels.device, seed, epoch)
-    way = defence.steps(defences, recipe, len(labels))
-    order = way.order(generator) if way else batches.order(len(labels), recipe, generator)
-    first, count, losses = epoch * steps(recipe, len(labels)), sum(map(len, order)), []
-    disturbances = defence.disturbances(model, defences)
+    n, private = len(labels), next((each for each in defences if each.own_steps), None)
+    order = private.order(recipe, n, generator) if private else batches.order(n, recipe, generator)
+    first, count, losses = epoch * steps(recipe, n), sum(map(len, order)), []
+    disturbances = [change for each in defences if (change := each.disturb(model))]
     model.train()
     with defence.listening(model, defences) as penalty:
         for step, rows in enumerate(order, start=first):
             for group in optimiser.param_groups:
-                group["lr"] = learning_rate(recipe, step, len(labels))
+                group["lr"] = learning_rate(recipe, step, n)
             rows = rows.to(pixels.device)
             x = batches.augmented(pixels[rows], recipe.augment, generator) if len(rows) else pixels[rows]
             x = batches.unit(x, dtype)  # (batch, channels, height, width)
             optimiser.zero_grad()
-            if way:
-                loss = way.gradients(model, normalise(x), labels[rows])
+            if private:
+                loss = private.gradients(model, normalise(x), labels[rows], recipe, n)
             else:
                 with RightGradients():
                     loss = _loss(model, normalise, x, labels[rows], recipe, mix, penalty)
@@ -392,7 +377,7 @@ def _check(model: nn.Module, recipe: Recipe, pixels: Tensor, labels: Tensor, tes
         )
     classes = logits(model, pixels[:1]).shape[1]
     for name, some in (("labels", labels), ("test: labels", labels if test is None else test[1])):
-        if len(some) and (some.min() < 0 or some.max() >= classes):
-            low, high = int(some.min()), int(some.max())
+        low, high = (int(end) for end in some.aminmax())
+        if low < 0 or high >= classes:
             raise ValueError(f"{name} go from {low} to {high}; this model knows the classes 0 to {classes - 1}")
     return classes

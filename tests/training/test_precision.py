@@ -51,15 +51,6 @@ def test_a_step_is_that_of_the_loss_under_autocast_and_the_weights_stay_float32(
     torch.testing.assert_close(dict(model.named_parameters()), dict(full.named_parameters()), rtol=0.05, atol=0.01)
 
 
-def test_mixed_images_are_trained_in_bf16_too():
-    """The only thing that differs is the precision; a network that ignored it would give the same weights."""
-    mixed = replace(BF16, mixup=0.8)
-    a, b = network(), network()
-    fit(a, mixed)
-    fit(b, replace(mixed, precision="full"))
-    assert not torch.equal(a[0].weight, b[0].weight)
-
-
 def test_an_interrupted_training_in_bf16_goes_on_to_the_same_bits(tmp_path):
     whole, again = network(), network()
     fit(whole, BF16)

@@ -7,7 +7,6 @@ import itertools
 import json
 import random
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,15 +100,8 @@ def test_a_fleet_keeps_the_weights_of_the_epochs_that_it_is_asked_for(images, tr
         assert all(torch.equal(a, b) for a, b in zip(last.parameters(), made.model(m, at=3).parameters(), strict=True))
         assert not early.training and early.image_shape == last.image_shape == (3, 32, 32)
     assert "weights_3" not in made.runs[0].names()  # the last epoch's are there once
-    with pytest.raises(ValueError, match=r"at=2 is no epoch whose weights were kept; give weights=True and at=\(2,\)"):
+    with pytest.raises(ValueError, match=r"at=2: no weights of it were kept; give .*weights=True and at=\(2,\)"):
         made.model(0, at=2)
-
-
-def test_without_being_asked_a_fleet_keeps_the_last_weights_alone(trained):
-    assert torch.equal(trained.model(1, at=3).head.weight, trained.model(1).head.weight)
-    assert [name for name in trained.runs[0].names() if name.startswith("weights")] == ["weights"]
-    with pytest.raises(ValueError, match=r"at=1 is no epoch whose weights were kept; give weights=True and at=\(1,\)"):
-        trained.model(0, at=1)
 
 
 def test_weights_are_a_setting_only_where_they_are_kept(trained, images):
@@ -126,17 +118,6 @@ def test_an_interrupted_fleet_keeps_the_early_weights(images, trained, tmp_path)
     assert trainer.epochs_done(made.runs[0]) == 1 and "weights_1" in made.runs[0].names()
     made.train(jobs=1, progress=False)
     assert torch.equal(training.logits(made.model(0, at=1), images[0]), trained.logits(0, at=1)[0])
-
-
-# -- its tasks -------------------------------------------------------------------------------------------------------
-
-
-def test_tasks_of_a_fleet(images, trained, tmp_path):
-    made = make(images, tmp_path / "new")
-    tasks = made.tasks()
-    assert [task.name for task in tasks] == [f"vit_cifar {m}" for m in range(MODELS)]
-    assert [task.finished() for task in tasks] == [False] * 4
-    assert all(task.finished() for task in trained.tasks())
 
 
 # -- what a model is ---------------------------------------------------------------------------------------------------
@@ -180,13 +161,6 @@ def test_logits_of_an_early_epoch_are_those_of_then(trained, images, tmp_path):
         trained.logits(2, at=2)
 
 
-def test_the_share_of_right_answers_by_hand(trained, images):
-    _, labels = images
-    right = trained.logits(1)[0].argmax(1) == labels
-    for places in (KEEP[1], ~KEEP[1], KEEP[1].nonzero().flatten()):
-        assert trained.right(1, places) == right[places].double().mean().item()
-
-
 def test_the_sets_normalisation_is_the_models(tmp_path):
     drawn = data.load("cifar10_samples")
     grey = data.Normalise((0.5,) * 3, (0.25,) * 3)
@@ -217,18 +191,11 @@ def test_the_default_folder_is_named_by_the_settings(images, tmp_path, monkeypat
     assert one.folder == again.folder != other.folder and one.folder.is_relative_to(tmp_path)
 
 
-def test_a_folder_is_read_back_by_whoever_opens_it(trained):
-    assert same(shadow_models.load(trained.folder), trained)
-    assert torch.equal(shadow_models.load(str(trained.folder)).keep, KEEP)
-
-
 CHANGED = {
     "recipe": dict(recipe=replace(RECIPE, lr=1e-3)),
     "seed": dict(seed=6),
     "keep": dict(keep=~KEEP),
-    "queries": dict(queries=("image",)),
     "at": dict(at=(2,)),
-    "model": dict(model={**TINY, "depth": 1}),
 }
 
 
@@ -240,12 +207,6 @@ def test_a_folder_of_other_settings_is_refused_and_untouched(trained, images, na
     ):
         make(images, trained.folder, **CHANGED[name])
     assert {p: (p.stat().st_mtime_ns, p.stat().st_size) for p in trained.folder.rglob("*")} == before
-
-
-def test_other_images_are_other_settings(trained, images):
-    pixels, labels = images
-    with pytest.raises(ValueError, match=r"holds a fleet with images=\[64, '\w+'\], not \[64, '\w+'\]"):
-        make((pixels.flip(0), labels), trained.folder)
 
 
 def test_a_folder_with_something_else_in_it_is_refused(images, tmp_path):
@@ -268,10 +229,7 @@ def test_a_folder_that_another_process_is_just_settling_is_no_stranger_s(images,
 def test_a_folder_half_made_is_finished(images, tmp_path, trained):
     made = make(images, tmp_path / "half")
     (made.folder / "keep.safetensors").unlink()
-    with pytest.raises(
-        FileNotFoundError,
-        match=r"holds no fleet on this machine \(keep.safetensors is missing\); workers of a cluster need",
-    ):
+    with pytest.raises(FileNotFoundError, match="holds no fleet on this machine: keep.safetensors is missing"):
         shadow_models.load(made.folder)
     assert torch.equal(make(images, tmp_path / "half").keep, KEEP)
 
@@ -291,21 +249,6 @@ def test_what_is_not_trained_cannot_be_asked(images, tmp_path):
         made.model(4)
 
 
-def test_a_budget_stops_in_the_middle_and_goes_on(images, trained, tmp_path, capsys):
-    """Time for an epoch or two a call, which then stand; the models that it does not get to stay as they are."""
-    made, before = make(images, tmp_path / "slow"), 0
-    for calls in range(1, 100):  # noqa: B007
-        made.train(jobs=1, budget=0.02, progress=False)
-        done = sum(trainer.epochs_done(run) for run in made.runs)
-        assert done >= before
-        before = done
-        if all(run.complete for run in made.runs):
-            break
-    assert calls > 2 and same(made, trained)
-    said = capsys.readouterr().out.splitlines()
-    assert said[0].endswith("left for the next call") and " done in " in said[-1]
-
-
 def test_versions_that_differ_are_refused_by_the_worker(images, tmp_path):
     made = make(images, tmp_path / "old")
     settings = json.loads((made.folder / "settings.json").read_text())
@@ -321,14 +264,11 @@ def test_versions_that_differ_are_refused_by_the_worker(images, tmp_path):
     ("changes", "message"),
     [
         (dict(keep=KEEP.float()), r"keep: got \(4, 64\) of torch.float32; give \(models, 64\) truth values"),
-        (dict(keep=KEEP[:, 1:]), r"keep: got \(4, 63\) of torch.bool"),
-        (dict(keep=KEEP[0]), r"keep: got \(64,\)"),
         (
             dict(keep=KEEP & (torch.arange(4) != 2)[:, None]),
-            "keep: model 2 would be trained on 0 images; give each row two members",
+            "keep: a model would be trained on 0 images; give each row two members",
         ),
-        (dict(at=(4,)), r"at=\[4\] leaves the training, which has 3 epochs; give 1 to 3"),
-        (dict(at=(0,)), r"at=\[0\] leaves the training"),
+        (dict(at=(4,)), r"at=\[4\] leaves the training; give 1 to 3"),
         (dict(queries=("mirrored",)), "mirrored"),
         (dict(model=dict(embed_dim=30, num_heads=4)), "embed_dim=30 does not split into num_heads=4"),
         (dict(recipe="laptops"), "recipe='laptops' is not known; did you mean"),
@@ -396,46 +336,10 @@ def test_kills_change_nothing_and_cost_an_epoch_each_at_most(images, tmp_path, m
         fleets += 1
 
 
-# -- a cluster ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.check
-def test_a_cluster_of_two_gives_the_same_bits_and_outlives_a_kill(cluster, trained, images, tmp_path, capsys):
-    made = make(images, tmp_path / "far")
-    mine = [p for p in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(p.info["cmdline"] or [])]
-    family = itertools.chain(mine, *(p.children(recursive=True) for p in mine))
-    ports = [c.laddr.ip for p in family for c in p.net_connections() if c.status == psutil.CONN_LISTEN]
-    assert len(ports) > 4 and {*ports} == {"127.0.0.1"}  # whoever reaches one could look, or run code
-
-    def kill_one():
-        """The first that has a step to show; its nanny starts another."""
-        while not any(trainer.epochs_done(run) for run in made.runs):
-            time.sleep(0.01)
-        nannies = [p for p in psutil.process_iter(["cmdline"]) if " worker " in " ".join(p.info["cmdline"] or [])]
-        children = [
-            c for p in nannies if str(tmp_path) in " ".join(p.info["cmdline"]) for c in p.children(recursive=True)
-        ]
-        killed.append(next(c for c in children if "spawn_main" in " ".join(c.cmdline())).pid)
-        psutil.Process(killed[0]).kill()
-
-    killed: list[int] = []
-    killer = threading.Thread(target=kill_one)
-    killer.start()
-    made.train(cluster=cluster, progress=False)
-    killer.join()
-    assert killed and same(made, trained)
-    assert "4 vit_cifar: 4 done in" in (said := capsys.readouterr().out) and f"on the cluster at {cluster}" in said
-    with pytest.raises(ConnectionError, match=r"has no worker; start one: `dask worker .* --resources GPU=1`"):
-        tasks.reach(cluster, gpu=True)
-    bad = make(images, tmp_path / "bad", recipe=replace(RECIPE, lr=1e30))
-    with pytest.raises(RuntimeError, match=r"vit_cifar \d failed: .*training diverged at lr=1e\+30"):
-        bad.train(cluster=cluster, progress=False)
-
-
 def test_one_of_several_cards_is_the_one_that_trains(images, tmp_path, monkeypatch):
     made = make(images, tmp_path / "fleet", device="cuda:1")
     moved = []
     monkeypatch.setattr(torch.nn.Module, "to", lambda self, *to, **_: moved.extend(to) or self)
     monkeypatch.setattr(trainer, "fit", lambda *_, **__: None)
-    shadow_models.train(**made.tasks()[0].arguments)
+    shadow_models.train(str(made.folder), 0, device=made.device)
     assert made.settings["device"] == "cuda" and moved == ["cuda:1"]
