@@ -21,7 +21,6 @@ from typing import Any
 
 import ipywidgets
 from IPython import get_ipython
-from ipywidgets import Widget
 
 from privlab.compute.atomic import write_atomic
 from privlab.notebook.live import WRAP, Live, button
@@ -42,37 +41,101 @@ NO_GUESS = "No guess was given: one that can be wrong is what makes the answer s
 
 
 class Guess(Live):
-    """What a number and a choice share: the question above the controls, a guess that is kept when it changes, and the comparison."""
+    """A question above its controls, a guess that is kept when it changes, and the comparison; `predict` and `choose` make one.
 
-    unit = ""
+    value: a number, an option, or where there may be many a list of those ticked, in their order; None while nothing has been touched.
+    """
 
-    def __init__(self, question: str, controls: Sequence[Widget], rows: Sequence[Widget], form: str) -> None:
-        """controls: what is moved.  rows: what stands below the question.  form: the same as HTML."""
+    value: Any = None
+    press: ipywidgets.Button | None = None  # to say that a number is where its slider stands already
+
+    def __init__(
+        self, question: str, controls: Sequence[Any], form: str, unit: str = "", options: Sequence[str] = (), many: bool = False
+    ) -> None:  # fmt: skip
+        """controls: a slider, radio buttons, or with `many` a checkbox an option.  form: them as HTML.  options: none for a number."""
+        self.question, self.controls, self.form, self.unit = question, controls, form, unit
+        self.options, self.many = list(options), many
+        self.name = "-".join(re.findall(r"\w+", question.lower()))  # "Which leak?" is which-leak
+        rows = list(controls)
+        if not options:
+            self.press = button("That is my guess", "Also where the slider stands now", self._move)
+            rows = [ipywidgets.HBox([*controls, ipywidgets.Label(unit), self.press], layout=WRAP)]
         super().__init__([ipywidgets.HTML(f"{_STYLE}<label>{html.escape(question)}</label>"), *rows])
         self.add_class("privlab-choice")
-        self.question, self.form = question, form
-        self.name = "-".join(re.findall(r"\w+", question.lower()))  # "Which leak?" is which-leak
         kept = _read().get(_lab(), {}).get(self.name, {}).get("guess")
-        self.moved = kept is not None and self._set(kept)
+        if kept is not None and self._fits(kept):
+            for control in controls:
+                control.value = control.description in kept if many else kept
+            self.value = kept
         for control in controls:
             control.observe(self._move, "value")
-
-    @property
-    def value(self) -> Any:
-        """The guess; None while nothing has been touched."""
-        raise NotImplementedError
 
     def page(self, seconds: float, room: int) -> str:
         """The question and its answers as an HTML form, which is sent nowhere."""
         form = f'<form class="privlab-prediction" method="dialog" data-name="{html.escape(self.name)}">'
         return f"{form}<fieldset><legend>{html.escape(self.question)}</legend>{self.form}</fieldset></form>"
 
-    def _set(self, kept: Any) -> bool:
-        """Put a kept guess back; False where it is none that can be given here."""
-        raise NotImplementedError
+    def against(self, right: float | str | Iterable[str] | None) -> Sentence:
+        """A sentence that says what is right and what the reader had, and keeps both; on a page, a place in which it compares a guess.
 
-    def _move(self, _: object) -> None:
-        self.moved = True
+        right: a number, NaN where it is not measured yet; or an option or several, None where it is not: where one was to be picked and
+        several are right, each of them counts.  Raises ValueError for what is no option.
+        """
+        told, result, comparison = self._options(right) if self.options else self._number(right)
+        if told is None:
+            result, comparison = "This is not measured yet.", "Your guess is kept." * (self.value is not None)
+        else:
+            self._keep(right=told)
+        if os.environ.get("PRIVLAB_STRICT") == "1":
+            about = f'data-name="{self.name}" data-right="{html.escape(json.dumps(told))}"'
+            return Sentence(f'{result}\n\n<div class="privlab-answer" {about}></div>')
+        return Sentence(f"{result} {comparison}".strip())
+
+    def _number(self, measured: Any) -> tuple[Any, str, str]:
+        """What is right, as it is kept and in words, and how near the guess is."""
+        told = None if math.isnan(measured) else float(measured) if math.isfinite(measured) else str(measured)
+        result = text("Measured: {} {}", float(measured), self.unit).rstrip() + "."
+        if self.value is None:
+            return told, result, NO_GUESS
+        gap, (slider,) = abs(measured - self.value), self.controls
+        away = text("That is {:.3g} {}", gap, self.unit).rstrip()
+        close = gap <= 0.1 * (slider.max - slider.min)
+        verdict = "Close." if close else f"{away} away: what did you assume that does not hold here?"
+        return told, result, f"You said {self.value:.4g}. {verdict}"
+
+    def _options(self, right: Any) -> tuple[Any, str, str]:
+        """What is right, as it is kept and in words, and how the guess compares with it."""
+        wanted = {right} if isinstance(right, str) else set(right or ())
+        if strangers := wanted.difference(self.options):
+            raise ValueError(f"right={strangers}: no option of {self.question!r}; there are {', '.join(self.options)}")
+        due = [option for option in self.options if option in wanted]
+        said = self.value if self.many else [self.value]
+        if self.value is None:
+            comparison = NO_GUESS
+        elif said == due:
+            comparison = "That is what you said."
+        elif not self.many:
+            known = "right." if self.value in due else "what did you assume that does not hold here?"
+            comparison = f"You said {self.value}: {known}"
+        else:
+            surplus, missed = [o for o in said if o not in due], [o for o in due if o not in said]
+            wrong = [f"{_listed(surplus)} {'is' if len(surplus) == 1 else 'are'} not right"] * bool(surplus)
+            wrong += [f"you missed {_listed(missed)}"] * bool(missed)
+            comparison = f"You said {_listed(said)}: {', and '.join(wrong)}."
+        return None if right is None else due, f"The answer: {_listed(due, 'and' if self.many else 'or')}.", comparison
+
+    def _fits(self, kept: Any) -> bool:
+        """Whether a kept guess can still be given: the lab may have changed."""
+        if not self.options:
+            return isinstance(kept, int | float) and self.controls[0].min <= kept <= self.controls[0].max
+        picked = kept if isinstance(kept, list) else [kept]
+        return isinstance(kept, list) == self.many and all(one in self.options for one in picked)
+
+    def _move(self, _: object = None) -> None:
+        if self.press:
+            self.press.icon = "check"
+        ticked = [control.description for control in self.controls if control.value]
+        self.value = ticked if self.many else self.controls[0].value
         self._keep()
 
     def _keep(self, **compared: object) -> None:
@@ -81,127 +144,32 @@ class Guess(Live):
         asked = there.setdefault(lab, {})
         if self.value is None or not lab or "right" in asked.get(self.name, {}):
             return
-        entry = dict(question=self.question, guess=self.value, unit=self.unit)
-        entry["when"] = datetime.now(UTC).isoformat(timespec="seconds")
-        asked[self.name] = entry | compared
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        asked[self.name] = dict(question=self.question, guess=self.value, unit=self.unit, when=when) | compared
         with contextlib.suppress(OSError):
             write_atomic(FILE, (json.dumps(there, indent=1, ensure_ascii=False) + "\n").encode())
 
-    def _compared(self, result: str, comparison: str, right: object) -> Sentence:
-        """What is right, and what the reader had; on a page, a place in which it compares the guess that is made there.
 
-        result: what is right.  comparison: what follows it.  right: a number or options; None where it is not measured yet.
-        """
-        if right is None:
-            result, comparison = "This is not measured yet.", "Your guess is kept." * (self.value is not None)
-        else:
-            self._keep(right=right)
-            comparison = NO_GUESS if self.value is None else comparison
-        if os.environ.get("PRIVLAB_STRICT") == "1":
-            about = f'data-name="{self.name}" data-right="{html.escape(json.dumps(right))}"'
-            return Sentence(f'{result}\n\n<div class="privlab-answer" {about}></div>')
-        return Sentence(f"{result} {comparison}".strip())
-
-
-class Prediction(Guess):
+def predict(question: str, low: float, high: float, unit: str = "") -> Guess:
     """Ask for a number between low and high before the result is shown; the guess is kept, by its question."""
-
-    def __init__(self, question: str, low: float, high: float, unit: str = "") -> None:
-        self.low, self.high, self.unit = low, high, unit
-        self.slider = ipywidgets.FloatSlider(
-            (low + high) / 2, min=low, max=high, step=(high - low) / 100, description="your guess", continuous_update=False,
-            readout_format=".4", layout={"width": "24em", "max_width": "96%"},  # four digits, and no zeros at the end
-        )  # fmt: skip
-        self.button = button("That is my guess", "Also where the slider stands now", lambda: self._move(None))
-        words, its_unit = f"your guess, from {low:g} to {high:g}", html.escape(unit)
-        field = f'<input type="number" min="{low:g}" max="{high:g}" step="any" data-unit="{its_unit}" required>'
-        row = ipywidgets.HBox([self.slider, ipywidgets.Label(unit), self.button], layout=WRAP)
-        super().__init__(question, [self.slider], [row], f"<label>{words}: {field} {its_unit}</label>")
-
-    def _move(self, _: object) -> None:
-        super()._move(_)
-        self.button.icon = "check"
-
-    def _set(self, kept: Any) -> bool:
-        fits = isinstance(kept, int | float) and self.low <= kept <= self.high
-        self.slider.value = kept if fits else self.slider.value
-        return fits
-
-    @property
-    def value(self) -> float | None:
-        """The guess, or None while neither the slider was moved nor the button pressed."""
-        return self.slider.value if self.moved else None
-
-    def against(self, measured: float) -> Sentence:
-        """One sentence that compares the guess with the measurement, and keeps both; NaN stands for what is not measured yet."""
-        gap = abs(measured - self.slider.value)
-        away = text("That is {:.3g} {}", gap, self.unit).rstrip()
-        close = gap <= 0.1 * (self.high - self.low)
-        verdict = "Close." if close else f"{away} away: what did you assume that does not hold here?"
-        result = text("Measured: {} {}", float(measured), self.unit).rstrip() + "."
-        right = None if math.isnan(measured) else float(measured) if math.isfinite(measured) else str(measured)
-        return self._compared(result, f"You said {self.slider.value:.4g}. {verdict}", right)
+    slider = ipywidgets.FloatSlider(
+        (low + high) / 2, min=low, max=high, step=(high - low) / 100, description="your guess", continuous_update=False,
+        readout_format=".4", layout={"width": "24em", "max_width": "96%"},  # four digits, and no zeros at the end
+    )  # fmt: skip
+    words, its_unit = f"your guess, from {low:g} to {high:g}", html.escape(unit)
+    field = f'<input type="number" min="{low:g}" max="{high:g}" step="any" data-unit="{its_unit}" required>'
+    return Guess(question, [slider], f"<label>{words}: {field} {its_unit}</label>", unit)
 
 
-class Choice(Guess):
+def choose(question: str, options: Sequence[str], many: bool = False) -> Guess:
     """Ask which of some answers is right before the result is shown: one of them, or with `many` all that apply; the guess is kept."""
-
-    def __init__(self, question: str, options: Sequence[str], many: bool = False) -> None:
-        self.options, self.many = list(options), many
-        layout = {"width": "auto", "max_width": "96%"}
-        self.boxes: list[Widget]
-        if many:
-            self.boxes = [ipywidgets.Checkbox(description=o, indent=False, layout=layout) for o in options]
-        else:
-            self.boxes = [ipywidgets.RadioButtons(options=self.options, value=None, layout=layout)]
-        kind = 'type="checkbox"' if many else 'name="guess" type="radio" required'
-        form = "".join(f'<label><input {kind} value="{o}"> {o}</label>' for o in map(html.escape, options))
-        super().__init__(question, self.boxes, self.boxes, form)
-
-    def _set(self, kept: Any) -> bool:
-        picked = kept if isinstance(kept, list) else [kept]
-        fits = isinstance(kept, list) == self.many and all(one in self.options for one in picked)
-        for box in self.boxes if fits else ():
-            box.value = box.description in picked if self.many else kept
-        return fits
-
-    @property
-    def value(self) -> str | list[str] | None:
-        """The option picked, or where there may be many, those ticked, in their order; None while nothing has been touched."""
-        if not self.moved:
-            return None
-        return [box.description for box in self.boxes if box.value] if self.many else self.boxes[0].value
-
-    def against(self, right: str | Iterable[str] | None) -> Sentence:
-        """A sentence that says what is right and what the reader had, and keeps both.
-
-        right: an option or several; where one was to be picked and several are right, each of them counts. None: not measured yet.
-        Raises ValueError for what is no option.
-        """
-        if right is None:
-            return self._compared("", "", None)
-        wanted = {right} if isinstance(right, str) else set(right)
-        if strangers := wanted.difference(self.options):
-            raise ValueError(f"right={strangers}: no option of {self.question!r}; there are {', '.join(self.options)}")
-        due = [option for option in self.options if option in wanted]
-        return self._compared(f"The answer: {_listed(due, 'and' if self.many else 'or')}.", self._judged(due), due)
-
-    def _judged(self, due: list[str]) -> str:
-        """How the reader's options compare with those that are right."""
-        said = self.value if isinstance(self.value, list) else [self.value or ""]
-        if said == due:
-            return "That is what you said."
-        if not self.many:
-            return (
-                f"You said {said[0]}: {'right.' if said[0] in due else 'what did you assume that does not hold here?'}"
-            )
-        surplus, missed = [o for o in said if o not in due], [o for o in due if o not in said]
-        wrong = [f"{_listed(surplus)} {'is' if len(surplus) == 1 else 'are'} not right"] * bool(surplus)
-        wrong += [f"you missed {_listed(missed)}"] * bool(missed)
-        return f"You said {_listed(said)}: {', and '.join(wrong)}."
-
-
-predict, choose = Prediction, Choice
+    layout = {"width": "auto", "max_width": "96%"}
+    controls: list[Any] = [ipywidgets.RadioButtons(options=options, value=None, layout=layout)]
+    if many:
+        controls = [ipywidgets.Checkbox(description=option, indent=False, layout=layout) for option in options]
+    kind = 'type="checkbox"' if many else 'name="guess" type="radio" required'
+    form = "".join(f'<label><input {kind} value="{o}"> {o}</label>' for o in map(html.escape, options))
+    return Guess(question, controls, form, options=options, many=many)
 
 
 def _listed(options: Sequence[str], last: str = "and") -> str:

@@ -127,9 +127,8 @@ class Watch(Live):
 
     @property
     def recognised(self) -> list[str]:
-        """The names whose image is recognised at the end. Searches that are not over are run to their end first."""
-        self.finish()
-        return self._known()
+        """The names whose image is recognised where they stand."""
+        return [name for name, way in self.ways.items() if way[-1].ssim > BAR]
 
     def page(self, seconds: float, room: int) -> str:
         """The way so far, gone on with for some seconds, with a slider through its steps."""
@@ -201,14 +200,11 @@ class Watch(Live):
         else:
             yield "playing" if Watch.playing is self else "ended" if self.ended else "paused"
         if len(states) > 1:
-            yield f"SSIM above {BAR:g}: {', '.join(self._known()) or 'none yet'}"
+            yield f"SSIM above {BAR:g}: {', '.join(self.recognised) or 'none yet'}"
         else:
             yield from (f"{name} {value:.3g}" for name, value in states[0].losses.items())
             yield f"evaluations {states[0].evaluations:,}"
             yield from [f"over: {states[0].reason}"] * bool(states[0].reason)
-
-    def _known(self) -> list[str]:
-        return [name for name, way in self.ways.items() if way[-1].ssim > BAR]
 
     def _row(self, frames: Mapping[str, Frame]) -> str:
         """The images of each search with their scores and how these came about, and the true images at the end."""

@@ -31,14 +31,14 @@ def which(**changes):
 
 
 def tick(guess, *options):
-    for box in guess.boxes:
+    for box in guess.controls:
         box.value = box.description in options
 
 
 def test_a_guess_counts_once_the_slider_was_moved():
     guess = widgets.predict("How far?", 0, 100, "dB")
     assert guess.value is None and "No guess was given" in guess.against(40)
-    guess.slider.value = 45
+    guess.controls[0].value = 45
     assert guess.value == 45
     assert guess.against(40) == "Measured: 40 dB. You said 45. Close."
     assert "55 dB away" in guess.against(100)
@@ -49,8 +49,8 @@ def test_a_guess_counts_once_the_slider_was_moved():
 def test_a_guess_may_be_where_the_slider_starts():
     guess = widgets.predict("How far?", 0, 100, "dB")
     assert guess.value is None
-    guess.button.click()
-    assert guess.value == 50 and guess.button.icon == "check"
+    guess.press.click()
+    assert guess.value == 50 and guess.press.icon == "check"
     assert guess.against(50) == "Measured: 50 dB. You said 50. Close."
     assert widgets.predict("How far?", 0, 100, "dB").value == 50  # kept, for a lab that is opened again
 
@@ -58,7 +58,7 @@ def test_a_guess_may_be_where_the_slider_starts():
 def test_one_option_is_picked():
     guess = which(many=False)
     assert guess.value is None and guess.against("Swin").startswith("The answer: Swin. No guess was given")
-    guess.boxes[0].value = "Swin"
+    guess.controls[0].value = "Swin"
     assert guess.value == "Swin" and guess.against("Swin") == "The answer: Swin. That is what you said."
     assert guess.against(["Swin", "ViT"]) == "The answer: Swin or ViT. You said Swin: right."
     assert guess.against("ViT") == "The answer: ViT. You said Swin: what did you assume that does not hold here?"
@@ -84,7 +84,7 @@ def test_several_options_are_ticked():
 def test_what_is_not_measured_yet_is_said_and_compared_later():
     guess, choice = widgets.predict("How far?", 0, 100), which()
     assert guess.against(math.nan) == choice.against(None) == "This is not measured yet."
-    guess.slider.value = 5
+    guess.controls[0].value = 5
     assert guess.against(math.nan) == "This is not measured yet. Your guess is kept."
     assert "right" not in json.loads(Path("guesses.json").read_text())["04_race"]["how-far"]
 
@@ -96,21 +96,22 @@ def test_bad_input_is_named():
 
 def test_a_reopened_lab_shows_the_guesses_again():
     tick(which(), "Swin")
-    which(many=False, question="One of them?").boxes[0].value = "ViT"
-    widgets.predict("How far?", 0, 10).slider.value = 2.5
+    which(many=False, question="One of them?").controls[0].value = "ViT"
+    widgets.predict("How far?", 0, 10).controls[0].value = 2.5
     again = which(), which(many=False, question="One of them?"), widgets.predict("How far?", 0, 10)
     assert [guess.value for guess in again] == [["Swin"], "ViT", 2.5]
-    assert [box.value for box in again[0].boxes] == [False, True, False, False] and again[1].boxes[0].value == "ViT"
+    assert [box.value for box in again[0].controls] == [False, True, False, False]
+    assert again[1].controls[0].value == "ViT"
     assert which(options=["ResNet", "Mamba"]).value is None  # the option is gone
     assert widgets.predict("How far?", 0, 1).value is None  # out of the range
 
 
 def test_who_has_seen_the_answer_guesses_no_more():
     guess = widgets.predict("How far?", 0, 100, "dB")
-    guess.slider.value = 10
-    guess.slider.value = 20
+    guess.controls[0].value = 10
+    guess.controls[0].value = 20
     guess.against(np.float64(70.0))
-    guess.slider.value = 70
+    guess.controls[0].value = 70
     assert guess.against(70) == "Measured: 70 dB. You said 70. Close."
     (row,) = json.loads(Path("guesses.json").read_text(encoding="utf-8"))["04_race"].values()
     assert (row["guess"], row["right"], row["unit"], row["question"]) == (20, 70, "dB", "How far?")
@@ -140,7 +141,7 @@ def test_a_headless_run_neither_writes_nor_shows_what_a_reader_kept(notebook, mo
     assert guess.value is None
     sweep()
     assert Path("guesses.json").read_bytes() == before
-    assert one.value is None and number.slider.value == 5
+    assert one.value is None and number.controls[0].value == 5
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"04_race": {"which-leak": {}}}'])

@@ -55,6 +55,7 @@ def test_it_stands_at_its_start_and_a_step_is_as_many_steps_of_each():
 
 def test_the_end_who_is_recognised_and_the_way_there():
     race = two(steps=5)  # a stride more than it has
+    race.finish()
     assert race.recognised == ["open"] and race.ended and race.line == "step 5 · ended · SSIM above 0.5: open"
     assert all(move.disabled for move in race.moves)
     assert [frame.step for frame in race.ways["open"]] == [0, 2, 4, 5]
@@ -75,6 +76,7 @@ def test_a_single_search_tells_its_losses_and_a_restart_begins_the_same_search_a
 
 def test_nan_is_shown_grey_and_is_not_recognised():
     race = watch({"lost": lambda: way([BLANK, TRUTH * torch.nan], reason="not finite")}, TRUTH)
+    race.finish()
     assert race.recognised == [] and race.ways["lost"][-1].images.equal(torch.full_like(TRUTH, 0.5))
 
 
@@ -131,6 +133,7 @@ def test_play_and_pause_between_any_two_states_and_one_plays_at_a_time():
         assert "paused" in alone.line
         other.play()
         await until(lambda: other.states["open"].step > 0)
+        other.finish()
         assert other.recognised == ["open"] and watch.playing is None
 
     asyncio.run(work())

@@ -51,9 +51,9 @@ def test_what_a_lab_writes_is_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(predict, "_lab", lambda: "07_gradvit")
     which = predict.choose("Which?", ["one of them", "another"])
-    which.boxes[0].value = "one of them"
+    which.controls[0].value = "one of them"
     which.against("another")
-    predict.predict("How many:", 0, 10).slider.value = 3
+    predict.predict("How many:", 0, 10).controls[0].value = 3
     table, _ = class_guesses.read(tmp_path)
     assert table[["lab", "words", "guess", "right"]].fillna("").values.tolist() == [
         ["Lab 07", "Which?", ["one of them"], "another"],

@@ -54,9 +54,6 @@ class ScheduleEditor(Live):
         super().__init__([*self.sliders.values(), self.chart, self.place, self.board])
         self._show()
 
-    def __repr__(self) -> str:
-        return f"Schedule editor, {len(self.tried)} schedules searched; it needs a running kernel."
-
     @property
     def schedule(self) -> Schedule:
         """The spans that the sliders stand at, in the order of the terms."""

@@ -48,9 +48,6 @@ class Desk(Live):
         super().__init__([self.budget, title, rows, self.words, self.send, self.sheet])
         self._count()
 
-    def __repr__(self) -> str:
-        return f"An update of {len(self.parts)} parts to strike out; it needs a running kernel."
-
     def share(self, struck: Collection[str]) -> float:
         """What part of all numbers of the update these parts have, from 0 to 1."""
         return sum(self.parts[name] for name in struck) / sum(self.parts.values())

@@ -59,9 +59,6 @@ class Duel(Live):
         super().__init__()
         self.restart()
 
-    def __repr__(self) -> str:
-        return f"Red team and blue team, {len(self.board)} defences; it needs a running kernel."
-
     def defend(self, defence: str) -> None:
         """Blue's move. Nothing where one is made, or after the last round, when a double click arrives."""
         if not self.sent and len(self.played) < ROUNDS:
