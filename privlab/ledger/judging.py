@@ -183,15 +183,3 @@ def _decided(
     if fails < level:
         return NOT_REPRODUCED, f"p = {fails:.2g} against it", holds
     return INCONCLUSIVE, f"the spread covers the difference, p = {holds:.2g} for it and {fails:.2g} against it", holds
-
-
-def breaks(claim: Claim, measured: Mapping[str, pd.DataFrame]) -> str:
-    """How repeats of any size break an identity, in words; nothing where it holds, or its names are not all there.
-
-    measured: experiment -> a row a repeat.
-    """
-    tables = [table for name, table in measured.items() if name in claim.experiments]
-    if not {*names(claim.compare)} <= {name for table in tables for name in table}:
-        return ""
-    verdict, why, _ = _decided(claim.compare, tables, every=True)
-    return why if verdict == NOT_REPRODUCED else ""

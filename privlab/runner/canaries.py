@@ -1,18 +1,16 @@
 """What moved against the committed evidence: a lab's live run at smoke is the first repeat of its experiments, which is committed too.
 
 A value that moved on the same processor and releases tells of a change in behaviour that nobody named by a higher `protocol`. On others a
-search or a training may go another way; then only identities and exact values are held against what is committed.
+search or a training may go another way; then only exact values are held against what is committed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import pandas as pd
-
-from privlab.ledger import evidence, judging, papers
+from privlab.ledger import evidence
 from privlab.ledger.evidence import Repeat
 from privlab.ledger.rule import exact
 
@@ -54,25 +52,14 @@ def live(folder: Path) -> dict[str, list[Repeat]]:
 
 
 def moves(folder: Path) -> tuple[int, list[str]]:
-    """What moved in a run of labs at smoke: how many values were compared, and what is not what it was, identities first."""
-    measured, compared, found = live(folder), 0, []
-    committed: dict[str, list[Repeat]] = {}
-    for experiment, rows in measured.items():
+    """What moved in a run of labs at smoke: how many values were compared, and what is not what it was."""
+    compared, found = 0, []
+    for experiment, rows in live(folder).items():
         for row in rows:
             before = evidence.lines(experiment, "smoke", row.digest).get(row.repeat)
             if not before:
                 found.append(f"canary: {experiment}, repeat {row.repeat} of this protocol has no committed line")
                 continue
-            line = nearest(row, before)
-            committed.setdefault(experiment, []).append(line)
             compared += len(row.values)
-            found += moved(row, line)
-    for claim in (claim for claim in papers.claims() if claim.kind == "identity" and claim.experiments):
-        why, broken = (judging.breaks(claim, _tables(rows)) for rows in (measured, committed))
-        if why and not broken:  # what the committed line breaks too did not move: smoke is short
-            found.insert(0, f"identity: {claim.id}, {why} ({papers.page(claim.id)} in the book)")
+            found += moved(row, nearest(row, before))
     return compared, found
-
-
-def _tables(measured: Mapping[str, Sequence[Repeat]]) -> dict[str, pd.DataFrame]:
-    return {name: pd.DataFrame([row.values for row in rows]) for name, rows in measured.items()}

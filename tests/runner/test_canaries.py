@@ -1,10 +1,10 @@
-"""What moved against the committed evidence: identities, exact values, and first repeats at smoke."""
+"""What moved against the committed evidence: exact values, and first repeats at smoke."""
 
 from dataclasses import replace
 
 import pytest
 
-from privlab.ledger import evidence, papers
+from privlab.ledger import evidence
 from privlab.ledger.evidence import Repeat
 from privlab.runner import canaries
 
@@ -40,22 +40,13 @@ def test_of_the_lines_of_a_repeat_that_of_the_same_processor_and_card_is_asked()
 
 
 def test_a_run_is_held_against_the_committed_line_of_its_protocol(tmp_path, monkeypatch):
-    def moves(*compares):
-        about = ("lu2022.x", "Theorem 1", "05", "identity", "S.")
-        claims = [papers.Claim(*about, compare, experiments=(ONE, "lab.other")) for compare in compares]
-        monkeypatch.setattr(papers, "claims", lambda: claims)
-        return canaries.moves(run)
-
     run, book = tmp_path / "run", tmp_path / "book"
     monkeypatch.setenv("PRIVLAB_EVIDENCE", str(book))
-    assert moves() == (0, [])
+    assert canaries.moves(run) == (0, [])
     evidence.append(ONE, "smoke", repeat({"psnr[a]": 30.0}), book)
     evidence.append(ONE, "smoke", repeat({"psnr[a]": 7.0}, "of_before"), book)
     evidence.append(ONE, "smoke", repeat({"psnr[a]": 30.0}), run / "live/05_april")
-    assert moves("psnr[a] > 29", "psnr[a] > psnr[b]") == (1, [])
+    assert canaries.moves(run) == (1, [])
     evidence.append("lab.other", "smoke", repeat({"psnr[b]": 31.0}), run / "live/deeper/05_more")
-    broken = "identity: lu2022.x, fails in 1 of 1 repeats (claims/lu2022.html#lu2022.x in the book)"
     new = "canary: lab.other, repeat 0 of this protocol has no committed line"
-    assert moves("psnr[a] > 29", "psnr[a] > psnr[b]") == (1, [broken, new])
-    # an identity that asks for more than smoke can show is broken by the committed line too, and did not move
-    assert moves("psnr[a] > 31") == (1, [new])
+    assert canaries.moves(run) == (1, [new])
