@@ -147,13 +147,13 @@ def report(options: Namespace) -> int:
     return int(any(row[0] == "worse" for row in moved))
 
 
-@command(LABS)
+@command()
 def doctor(options: Namespace) -> int:
-    """Examine this machine: device, memory, versions, data sets, and the profiles that it can run."""
+    """Examine this machine: device, memory, versions and data sets."""
     from privlab.runner import doctor
 
     broken = False
-    for finding in doctor.examine(options.labs):
+    for finding in doctor.examine():
         print(finding, flush=True)
         broken |= finding.state == doctor.BROKEN
     return int(broken)

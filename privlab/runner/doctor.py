@@ -1,4 +1,4 @@
-"""Look over a machine: what it has, what is missing, which profiles it can run. Nothing here needs the rest to work."""
+"""Look over a machine: what it has and what is missing. What a profile takes stands in the head of each lab."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from privlab.compute import machine
 from privlab.runner import colab
 
 OK, NOTE, BROKEN = "ok", "note", "BROKEN"
-# GB of memory and of GPU memory that a profile is made for; the labs' own tables say more precisely what each takes.
-_NEEDS = {"smoke": (2.0, 0.0), "class": (8.0, 0.0), "night": (8.0, 0.0), "gpu": (12.0, 15.0), "paper": (12.0, 15.0)}
+LEAST_GB = 2  # of memory, for the labs at smoke
 
 
 @dataclass(frozen=True)
@@ -29,14 +28,12 @@ class Finding:
         return f"{self.state:<6}  {self.what:<9} {self.text}"
 
 
-def examine(labs: Path = Path("labs")) -> Iterator[Finding]:
-    """Findings as they come in: system, packages, torch and its device, data sets, profiles.
+def examine() -> Iterator[Finding]:
+    """Findings as they come in: system, packages, torch and its device, data sets.
 
-    labs: the folder whose labs say what each profile costs; it may be missing.
     A check that fails becomes a finding, never an exception.
     """
-    checks = {"system": _system, "packages": _packages, "torch": _torch, "data": _data}
-    for what, check in {**checks, "profiles": lambda: _profiles(labs)}.items():
+    for what, check in {"system": _system, "packages": _packages, "torch": _torch, "data": _data}.items():
         try:
             yield from check()
         except Exception as error:  # a doctor that dies of what the patient has is no use
@@ -48,6 +45,8 @@ def _system() -> Iterator[Finding]:
     free = shutil.disk_usage(Path.cwd()).free / 1e9
     has = f"{machine.cores()} cores, {total:.1f} GB of memory ({available:.1f} free), {free:.0f} GB of disk free here"
     yield Finding("system", OK, f"{platform.system()} {platform.machine()}, {has}")
+    if total < LEAST_GB:
+        yield Finding("system", BROKEN, f"labs need {LEAST_GB} GB of memory, even at smoke")
 
 
 def _packages() -> Iterator[Finding]:
@@ -87,17 +86,3 @@ def _data() -> Iterator[Finding]:
     absent = [f"{name} ({sources.describe(name).disk / 1e6:.0f} MB)" for name in sources.names() if name not in here]
     if absent:
         yield Finding("data", NOTE, f"not there yet; each is fetched when a lab first needs it: {', '.join(absent)}")
-
-
-def _profiles(labs: Path) -> Iterator[Finding]:
-    from privlab.runner import catalogue
-
-    total, _ = machine.memory()
-    gpu = max((card.total_memory / 1e9 for card in _cards()), default=0.0)
-    shelf = [catalogue.Lab(path) for path in labs.glob(catalogue.FILES)]
-    for profile, (gb, gpu_gb) in _NEEDS.items():
-        gb = max((lab.costs[profile].gb for lab in shelf if profile in lab.costs), default=gb)
-        needs = f"{gb:.1f} GB of memory" + f" and a GPU with {gpu_gb:.0f} GB" * (gpu_gb > 0)
-        fits = total >= gb and gpu >= gpu_gb
-        state = OK if fits else BROKEN if profile == "smoke" else NOTE
-        yield Finding(profile, state, f"needs {needs}: {'yes' if fits else f'no, it has {total:.1f} and {gpu:.0f} GB'}")
