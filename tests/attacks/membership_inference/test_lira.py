@@ -267,7 +267,7 @@ HOLE[1, 2] = torch.nan
         (dict(phi=PHI[:1], keep=KEEP[:1]), "keep: 1 model has no shadows"),
         (dict(phi=PHI[:5], keep=KEEP[:5], pairs=True), "pairs=True, but 5 models leave one over"),
         (dict(pairs=True), "pairs=True, but rows 2k and 2k . 1 of keep agree on some sample; draw complementary halves"),
-        (dict(keep=KEEP & False), "keep: sample 0 is in for 0 of 6 models, one of which can be the target, and variance='fixed' needs 2; 5 of 5"),
+        (dict(keep=KEEP & False), "sample 0 is in for 0 of 6 models, one of which can be the target, and .* needs 2; 5 of 5"),
         (dict(keep=KEEP | True, online=False), "keep: sample 0 is out for 0 of 6 models"),
         (dict(phi=PHI[:4], keep=data.in_out(5, 4, 0), variance="per-example"), "in for 2 of 4 models, .* variance='per-example' needs 3"),
     ],
