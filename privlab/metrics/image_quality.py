@@ -84,10 +84,10 @@ def lpips(images: Tensor, truth: Tensor) -> Tensor:
 def fft2d(images: Tensor, truth: Tensor) -> Tensor:
     """Cosine distance between the 2-D Fourier transforms of two images, in [0, 2]; 0 is alike up to contrast.
 
-    The GradViT paper names a cosine *similarity* in Fourier space, yet marks it lower-is-better: what it prints must be a distance. Of
-    what, it does not say; this is that of the complex transforms, 1 - Re<F(x), F(y)> / (|F(x)| |F(y)|), hence
-    "fft2d_complex" in `compare`. By Parseval it is the cosine distance of the pixels. Channels count as one long vector. An image that is black throughout has no
-    direction: its distance is 0 to another such image and 1 to any other.
+    The GradViT paper names a cosine *similarity* in Fourier space, yet marks it lower-is-better: what it prints must be a distance.
+    Of what, it does not say; this is that of the complex transforms, 1 - Re<F(x), F(y)> / (|F(x)| |F(y)|), so `compare` calls it
+    "fft2d_complex". By Parseval it is the cosine distance of the pixels. Channels count as one long vector. An image that is black
+    throughout has no direction: its distance is 0 to another such image and 1 to any other.
     Source: Hatamizadeh et al. 2022, section 4, "FFT 2D" of Tables 1 to 5.
     """
     x, y = (torch.fft.fft2(x).flatten(1) for x in _checked(images, truth))  # (batch, channels * height * width)
