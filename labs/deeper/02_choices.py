@@ -87,19 +87,18 @@ text(
 )
 
 # %% [markdown]
-# ## Spread and code
+# ## The spread
 #
 # *Variance*: few networks estimate the spread of each picture badly. Then one spread for all pictures does better. `fixed` takes that of all scores, as the authors' code does.
 # `pooled` (ours) takes the mean spread *within* a picture. `per-example` takes that of each picture alone.
 #
-# *Protocol*: the authors' public code departs from their paper at several places. `lira` has both, and says where they differ. The table is of your own networks.
+# The table is of your own networks.
 
 # %%
 knobs = [
-    dict(online=online, variance=variance, protocol=protocol)
+    dict(online=online, variance=variance)
     for online in (True, False)
     for variance in lira.VARIANCES
-    for protocol in lira.PROTOCOLS
 ]
 
 # %%
@@ -111,7 +110,7 @@ for knob in knobs:
         row[f"AUC, {a}"] = rates["auc"]
         row[f"TPR at 1%, {a}"] = rates["tpr_at_fpr_0p01"]
     rows.append(row)
-pd.DataFrame(rows).set_index(["online", "variance", "protocol"]).round(3)
+pd.DataFrame(rows).set_index(["online", "variance"]).round(3)
 
 # %% [markdown]
 # ## How many networks?

@@ -16,7 +16,7 @@ import torch
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score
+from sklearn.metrics import accuracy_score, f1_score
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -54,23 +54,16 @@ class Score:
         )
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Probe:
     """A fitted probe: call it with features (n, width) for the attribute of each, (n,) int64."""
 
     pipeline: Pipeline
     kind: str
-    width: int
     commonest: int
-    seed: int
 
     def __call__(self, features: Tensor) -> Tensor:
-        x = _features(features)
-        if x.shape[1] != self.width:
-            raise ValueError(
-                f"features: got width {x.shape[1]}, and the probe was fitted on {self.width}; give the same layer of the same model"
-            )
-        return torch.from_numpy(self.pipeline.predict(x)).long()
+        return torch.from_numpy(self.pipeline.predict(_features(features))).long()
 
     def score(self, features: Tensor, attribute: Tensor) -> Score:
         """Its score on images that it was not fitted on.
@@ -90,13 +83,9 @@ class Probe:
                 f"attribute: the auxiliary set has no image with the values {absent}; the probe never says them",
                 stacklevel=2,
             )
-        predicted = self(features)
-        always = torch.full_like(predicted, self.commonest)
+        predicted = self(features).numpy()
+        always = np.full_like(predicted, self.commonest)
         return Score(*_accuracy_and_f1(predicted, truth), *_accuracy_and_f1(always, truth))
-
-    def __repr__(self) -> str:
-        steps = " -> ".join(type(step).__name__ for _, step in self.pipeline.steps)
-        return f"{self.kind} probe on {self.width} features, {len(self.pipeline.classes_)} values, seed {self.seed}: {steps}"
 
 
 def probe(
@@ -120,15 +109,12 @@ def probe(
     """
     x = _features(features)
     truth = _attribute(attribute, len(x))
-    values, counts = truth.unique(return_counts=True)
+    values, counts = np.unique(truth, return_counts=True)
     if len(values) < 2:
-        raise ValueError(
-            f"attribute: all {len(truth)} images have the value {int(values[0])}, so there is nothing to tell apart; give images of "
-            "two values or more"
-        )
+        raise ValueError(f"attribute: all {len(truth)} images have the value {values[0]}; give images of two or more")
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} is not known; try {' or '.join(map(repr, KINDS))}")
-    first = [StandardScaler()]
+    first: list[Any] = [StandardScaler()]
     if width is not None:
         most = min(len(x) - 1, x.shape[1])  # their mean is taken off
         if isinstance(width, bool) or not isinstance(width, int) or not 1 <= width <= most:
@@ -136,23 +122,19 @@ def probe(
                 f"width={width!r}: {len(x)} images with {x.shape[1]} features each have 1 to {most} principal components"
             )
         first += [PCA(width, svd_solver="full"), StandardScaler()]
-    classifiers: dict[str, Any] = {
-        "mlp": MLPClassifier((HIDDEN,), max_iter=EPOCHS, random_state=seed),
-        "linear": LogisticRegression(max_iter=500),
-    }
-    pipeline = make_pipeline(*first, classifiers[kind])
+    classifier = (
+        MLPClassifier((HIDDEN,), max_iter=EPOCHS, random_state=seed)
+        if kind == "mlp"
+        else LogisticRegression(max_iter=500)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # stopping after so many epochs is meant
-        entering = pipeline[:-1].fit_transform(x)
-        if width is not None:
-            variances = pipeline[1].explained_variance_
-            if (rank := int((variances > 1e-18 * variances[0]).sum())) < width:
-                do = f"give {rank} or less" if rank else "give some that vary"
-                raise ValueError(
-                    f"width={width}: these features span {rank} directions, and the rest is rounding; {do}"
-                )
-        pipeline[-1].fit(entering, truth.numpy())
-    return Probe(pipeline, kind, x.shape[1], int(values[counts.argmax()]), seed)
+        pipeline = make_pipeline(*first, classifier).fit(x, truth)
+    if width is not None:
+        variances = pipeline["pca"].explained_variance_
+        if (rank := int((variances > 1e-18 * variances[0]).sum())) < width:
+            raise ValueError(f"width={width}: these features span {rank} directions, and the rest is rounding")
+    return Probe(pipeline, kind, int(values[counts.argmax()]))
 
 
 def over_epochs(
@@ -166,7 +148,7 @@ def over_epochs(
     """
     scale = StandardScaler().fit(_features(auxiliary[0]))
     x, y = (scale.transform(_features(features)) for features, _ in (auxiliary, attacked))
-    truth, asked = (_attribute(attribute, len(features)).numpy() for features, attribute in (auxiliary, attacked))
+    truth, asked = (_attribute(attribute, len(features)) for features, attribute in (auxiliary, attacked))
     classifier = MLPClassifier((HIDDEN,), random_state=seed)
     curve = []
     for _ in range(epochs):
@@ -175,24 +157,22 @@ def over_epochs(
     return curve
 
 
-def _accuracy_and_f1(predicted: Tensor, truth: Tensor) -> tuple[float, float]:
-    macro = f1_score(truth.numpy(), predicted.numpy(), labels=truth.unique().numpy(), average="macro", zero_division=0)
-    return (predicted == truth).double().mean().item(), float(macro)
+def _accuracy_and_f1(predicted: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
+    macro = f1_score(truth, predicted, labels=np.unique(truth), average="macro", zero_division=0)
+    return float(accuracy_score(truth, predicted)), float(macro)
 
 
 def _features(features: Tensor) -> np.ndarray:
     x = torch.as_tensor(features).detach().cpu().double()
-    if x.ndim != 2 or 0 in x.shape:
-        raise ValueError(f"features: got shape {tuple(x.shape)}; give (n, width), one row an image")
-    if not x.isfinite().all():
-        raise ValueError("features hold NaN or an infinite value; give those of a model that trained well")
+    if x.ndim != 2 or 0 in x.shape or not x.isfinite().all():
+        raise ValueError(f"features: got shape {tuple(x.shape)}; give (n, width), one row an image, no NaN or infinity")
     return x.numpy()
 
 
-def _attribute(attribute: Tensor, n: int) -> Tensor:
+def _attribute(attribute: Tensor, n: int) -> np.ndarray:
     values = torch.as_tensor(attribute).detach().cpu()
     if values.shape != (n,) or values.dtype == torch.bool or values.is_floating_point():
         raise ValueError(
             f"attribute: got shape {tuple(values.shape)} of {values.dtype}; give ({n},) whole numbers, one an image"
         )
-    return values.long()
+    return values.long().numpy()

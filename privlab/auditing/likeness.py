@@ -74,7 +74,7 @@ def without_lpips(image: Tensor) -> str | None:
     """Why LPIPS cannot be had for an image, or None."""
     if image.shape[1] not in (1, 3):
         return f"it is of 1 or 3 channels, and these images have {image.shape[1]}"
-    if min(image.shape[2:]) < (least := image_quality.LPIPS_SIDE["alex"]):
+    if min(image.shape[2:]) < (least := image_quality.LPIPS_SIDE):
         return f"it needs sides of {least} pixels"
     if sources.complete("lpips"):
         return None

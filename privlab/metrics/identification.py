@@ -37,18 +37,13 @@ def ranks(images: Tensor, truth: Tensor, distractors: Tensor, by: str = "feature
     """How many images are as near to a recovery as its own true one, that one included: 1 says that none is.
 
     images, truth: (batch, channels, height, width); images[i] is to be recognised as truth[i].
-    distractors: (n, channels, height, width), images that were not in the batch.
+    distractors: (n, channels, height, width), images that were not in the batch. They are embedded piece by piece and not kept.
     All three in bytes, or in floats with truth and distractors in [0, 1]; `images` may leave it, as closed-form recoveries do: in pixels it
     is taken as it is, and clamped for the networks, as the metrics do.
-    by: the space in which nearness is measured, always by Euclidean distance.
-        "pixels": of the pixels.
-        "lpips": the square root of LPIPS with the "alex" trunk, which is a Euclidean distance, see `perceptual`; sides of 31 or more.
-        "features": of EfficientNet-lite0's pooled features, see `pooled`. It was trained on ImageNet, not on faces.
+    by: the space of the Euclidean distance: "pixels"; "lpips", see `perceptual` (sides of 31 or more); "features", see `pooled`.
     Candidates are the n distractors *and all true images of the batch*: a recovery that mixes two images of its batch may be nearer to the
-    other. The paper does not say what it does with these. It names no distance either; ours is what k nearest neighbours take unasked.
+    other. The paper says neither what it does with these nor its distance; ours is what k nearest neighbours take unasked.
     A tie counts against the recovery: one that is grey everywhere, whatever the image, is not to be lucky.
-    Distractors are embedded piece by piece and not kept: beside 15,000 of them in bytes (45 MB at 3 x 32 x 32, 190 MB at 1 x 112 x 112) the
-    work takes 20 to 250 MB. On one core they cost seconds in pixels, ten in LPIPS at 32 x 32, but minutes in features (30 ms an image).
     Returns (batch,) int64 on the CPU, from 1 to batch + n.
     Raises ValueError for shapes, types or values that do not fit, no distractors, a picture that is there twice (the same true image in
     the batch or among the distractors, to the byte: then either would be right), or another `by`.
@@ -56,23 +51,24 @@ def ranks(images: Tensor, truth: Tensor, distractors: Tensor, by: str = "feature
     if by not in BY:
         raise ValueError(f"by={by!r} is no space to compare in; use {', '.join(map(repr, BY[:-1]))} or {BY[-1]!r}")
     _check(images, truth, distractors, by)
-    _no_picture_twice(truth, distractors)
     embed: Callable[[Tensor], Tensor] = {"pixels": _pixels, "lpips": perceptual, "features": pooled}[by]
     side = FEATURES_SIDE if by == "features" else 1
     step = max(1, PIXELS_AT_ONCE // (max(side, truth.shape[2]) * max(side, truth.shape[3])))
 
-    device = images.device
-    here = torch.cat([embed(_unit(x)) for x in images.split(step)]).cpu().double()  # (batch, numbers)
-    own = torch.cat([embed(_unit(x.to(device))) for x in truth.split(step)]).cpu().double()
+    def points(some: Tensor) -> Tensor:
+        return embed(_unit(some.to(images.device))).cpu().double()
+
+    here = torch.cat([points(x) for x in images.split(step)])  # (batch, numbers)
+    own = torch.cat([points(x) for x in truth.split(step)])
     right = (here - own).square().sum(1, keepdim=True)  # (batch, 1)
     rank = _as_near(here, own, right).sum(1)  # itself included
     for some in distractors.split(step):
-        rank += _as_near(here, embed(_unit(some.to(device))).cpu().double(), right).sum(1)
+        rank += _as_near(here, points(some), right).sum(1)
     return rank
 
 
 def perceptual(images: Tensor) -> Tensor:
-    """Images as points whose squared Euclidean distance is their LPIPS ("alex"): embed each once, then compare all with all.
+    """Images as points whose squared Euclidean distance is their LPIPS: embed each once, then compare all with all.
 
     LPIPS sums, over layers l and channels c, w_lc times the squared difference of features f of unit length over the channels, averaged
     over the h_l x w_l places. As the w_lc are not negative, that is the squared distance of the vectors sqrt(w_lc / (h_l w_l)) f_lc.
@@ -80,24 +76,22 @@ def perceptual(images: Tensor) -> Tensor:
     images: (batch, 1 or 3, height, width) in [0, 1] (clamped to it).  Returns (batch, numbers) float32, on the images' device.
     Source: Zhang et al. 2018, equation 1.
     """
-    network = image_quality.perceptual_network("alex").to(images.device)
+    network = image_quality.perceptual_network().to(images.device)
     x = network.scaling_layer(images.clamp(0, 1).expand(-1, 3, -1, -1).float() * 2 - 1)
     points = []
     with torch.no_grad():
         for maps, head in zip(network.net(x), network.lins, strict=True):  # maps: (batch, channels, h, w)
             weights = head.model[-1].weight  # (1, channels, 1, 1)
-            length = (
-                maps.square().sum(1, keepdim=True).sqrt() + 1e-10
-            )  # the library's guard against features that are all 0
+            length = maps.square().sum(1, keepdim=True).sqrt() + 1e-10  # the library's guard against all zeros
             points.append((maps / length * (weights / maps[0, 0].numel()).sqrt()).flatten(1))
     return torch.cat(points, dim=1)
 
 
 def pooled(images: Tensor) -> Tensor:
-    """EfficientNet-lite0's features, averaged over the image: 1,280 numbers.
+    """EfficientNet-lite0's features, averaged over the image: 1,280 numbers. It was trained on ImageNet, not on faces.
 
-    Images whose shorter side has less than 128 pixels are enlarged to that, bilinearly; larger ones stay as they are. (It was trained
-    at 224; at 128 it takes a third of the time.) Its preprocessing is (255 x - 127) / 128. Grey images are repeated over three channels.
+    Images whose shorter side has less than 128 pixels are enlarged to that, bilinearly. (It was trained at 224; at 128 it takes a third of
+    the time.) Grey images are repeated over three channels.
 
     images: (batch, 1 or 3, height, width) in [0, 1] (clamped to it).  Returns (batch, 1280) float32, on the images' device.
     """
@@ -135,32 +129,17 @@ def _as_near(here: Tensor, there: Tensor, right: Tensor) -> Tensor:
     return lengths - 2 * here @ there.T <= right + 1e-12 * lengths
 
 
-def _bytes(images: Tensor) -> Tensor:
-    return (
-        images if images.dtype == torch.uint8 else (images.detach().cpu() * 255).round().clamp(0, 255).to(torch.uint8)
-    )
-
-
-def _no_picture_twice(truth: Tensor, distractors: Tensor) -> None:
-    index_of: dict[bytes, int] = {}
-    for i, image in enumerate(_bytes(truth).cpu().numpy()):
-        if (first := index_of.setdefault(image.tobytes(), i)) != i:
-            raise ValueError(
-                f"truth: images {first} and {i} are the same picture, so no rank says which was meant; leave one out"
-            )
-    for i, image in enumerate(distractors):
-        if (twin := index_of.get(_bytes(image).cpu().numpy().tobytes())) is not None:
-            raise ValueError(
-                f"distractors: number {i} is the same picture as truth {twin}, so its rank says nothing; give distractors without it"
-            )
+def _bytes(image: Tensor) -> bytes:
+    levels = image if image.dtype == torch.uint8 else (image.detach() * 255).round().clamp(0, 255).to(torch.uint8)
+    return levels.cpu().numpy().tobytes()
 
 
 def _check(images: Tensor, truth: Tensor, distractors: Tensor, by: str) -> None:
-    shape = "(images, channels, height, width)"
     for name, batch in (("images", images), ("truth", truth), ("distractors", distractors)):
-        if not isinstance(batch, Tensor) or batch.ndim != 4 or batch.numel() == 0:
-            got = f"shape {tuple(batch.shape)}" if isinstance(batch, Tensor) else f"a {type(batch).__name__}"
-            raise ValueError(f"{name}: got {got}; give a tensor {shape} with at least one image")
+        if batch.ndim != 4 or batch.numel() == 0:
+            raise ValueError(
+                f"{name}: got shape {tuple(batch.shape)}; give (images, channels, height, width), one or more"
+            )
         if batch.dtype != torch.uint8 and not batch.is_floating_point():
             raise ValueError(f"{name}: got {batch.dtype}; give bytes, or floats in [0, 1]")
         low, high = batch.min().item(), batch.max().item()  # NaN if there is one
@@ -168,16 +147,17 @@ def _check(images: Tensor, truth: Tensor, distractors: Tensor, by: str) -> None:
             raise ValueError(f"{name}: NaN or infinity among the pixels; leave out the images that failed and say so")
         if name != "images" and batch.is_floating_point() and not (low >= -1e-3 and high <= 1 + 1e-3):
             raise ValueError(f"{name}: {low:.3g} to {high:.3g} leaves [0, 1]; divide by 255, or undo the normalisation")
-    if images.shape != truth.shape:
-        raise ValueError(f"images: {tuple(images.shape)} is not the shape of truth, {tuple(truth.shape)}; match them")
-    if distractors.shape[1:] != truth.shape[1:]:
-        raise ValueError(
-            f"distractors: images of {tuple(distractors.shape[1:])} beside true ones of {tuple(truth.shape[1:])}; bring them to one size"
-        )
-    if by != "pixels" and truth.shape[1] not in (1, 3):
-        raise ValueError(f"truth: got {truth.shape[1]} channels; by={by!r} takes 3 (colour) or 1 (grey)")
-    if by == "lpips" and min(truth.shape[2:]) < image_quality.LPIPS_SIDE["alex"]:
-        height, width = truth.shape[2:]
-        raise ValueError(
-            f"truth: {height} x {width} pixels, but by='lpips' needs sides of 31; use by='features' or 'pixels'"
-        )
+    if images.shape != truth.shape or distractors.shape[1:] != truth.shape[1:]:
+        shapes = ", ".join(str(tuple(batch.shape)) for batch in (images, truth, distractors))
+        raise ValueError(f"images, truth, distractors: got shapes {shapes}; bring them to one size")
+    if by == "lpips" and min(truth.shape[2:]) < image_quality.LPIPS_SIDE:
+        raise ValueError(f"truth: {tuple(truth.shape[2:])} pixels, but by='lpips' needs sides of 31; use by='features'")
+    index_of: dict[bytes, int] = {}
+    for i, image in enumerate(truth):
+        if (first := index_of.setdefault(_bytes(image), i)) != i:
+            raise ValueError(f"truth: images {first} and {i} are the same picture, so no rank says which was meant")
+    for i, image in enumerate(distractors):
+        if (twin := index_of.get(_bytes(image))) is not None:
+            raise ValueError(
+                f"distractors: number {i} is the same picture as truth {twin}; give distractors without it"
+            )

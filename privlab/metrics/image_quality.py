@@ -1,9 +1,9 @@
 """How far a recovered image is from the true one: one number an image, then one summary a batch.
 
-Every metric takes `images` and `truth`, both (batch, channels, height, width), of any float format, on any device, and
-returns a (batch,) float64 tensor on the CPU. `truth` lies in [0, 1]. `images` may leave it, as closed-form recoveries
-do: MSE, PSNR and FFT2D take them as they are, since an overshoot is an error like any other. SSIM and LPIPS are defined
-on [0, 1] only, so they judge what a screen would show: `images` clamped.
+Every metric takes `images` and `truth`, both (batch, channels, height, width), of any float format, on any device, and returns a (batch,)
+float64 tensor on the CPU. `truth` lies in [0, 1]. `images` may leave it, as closed-form recoveries do: MSE, PSNR and FFT2D take them as
+they are, since an overshoot is an error like any other. SSIM and LPIPS are defined on [0, 1] only, so they judge what a screen would
+show: `images` clamped. All raise ValueError for shapes, types or values that cannot be compared.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors.torch import load_file
@@ -25,40 +25,25 @@ from privlab.data import sources
 if TYPE_CHECKING:
     from lpips import LPIPS
 
-__all__ = ["Summary", "compare", "fft2d", "lpips", "mse", "psnr", "ssim", "summary"]
-
 SSIM_WINDOW = 11  # pixels: a Gaussian of standard deviation 1.5, cut at 3.5 of them
-LPIPS_SIDE = {"alex": 31, "vgg": 16}  # shortest side, in pixels, of which a trunk's last pooling leaves anything
+LPIPS_SIDE = 31  # shortest side, in pixels, of which AlexNet's last pooling leaves anything
 
 
 def mse(images: Tensor, truth: Tensor) -> Tensor:
-    """Mean squared error over channels and pixels, on the [0, 1] scale of the pixels; 0 is exact.
-
-    images, truth: (batch, channels, height, width); truth in [0, 1], images not clamped.
-    Returns (batch,) float64, >= 0.
-    Raises ValueError for shapes, types or values that cannot be compared.
-    """
+    """Mean squared error over channels and pixels, on the [0, 1] scale of the pixels; 0 is exact."""
     images, truth = _checked(images, truth)
     return (images - truth).square().mean(dim=(1, 2, 3))
 
 
 def psnr(images: Tensor, truth: Tensor) -> Tensor:
-    """Peak signal-to-noise ratio in dB, -10 log10(MSE) for a peak of 1; higher is nearer, an exact image has inf.
-
-    images, truth: (batch, channels, height, width); truth in [0, 1], images not clamped.
-    Returns (batch,) float64, below 0 where the error exceeds the range of the pixels.
-    Raises ValueError as `mse` does.
-    """
+    """Peak signal-to-noise ratio in dB, -10 log10(MSE) for a peak of 1; higher is nearer, inf is exact, and below 0 is possible."""
     return -10 * mse(images, truth).log10()
 
 
 def ssim(images: Tensor, truth: Tensor) -> Tensor:
     """Structural similarity with the standard 11 x 11 Gaussian window (standard deviation 1.5), mean over channels.
 
-    images, truth: (batch, channels, height, width), sides of 11 pixels or more; truth in [0, 1]. Images are clamped to
-    [0, 1], the range that the formula's two constants presuppose.
-    Returns (batch,) float64 in [-1, 1]; 1 is exact.
-    Raises ValueError as `mse` does, and for images smaller than the window.
+    Sides have 11 pixels or more.  Returns (batch,) float64 in [-1, 1]; 1 is exact.
     Source: Wang et al. 2004, equation 13, as scikit-image computes it (population covariance, borders left out).
     """
     from skimage.metrics import structural_similarity  # not at the top: a worker that only searches need not load it
@@ -75,47 +60,34 @@ def ssim(images: Tensor, truth: Tensor) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
-def lpips(images: Tensor, truth: Tensor, net: Literal["alex", "vgg"] = "alex") -> Tensor:
-    """Learned perceptual distance (LPIPS, version 0.1); lower is nearer, 0 is exact.
+def lpips(images: Tensor, truth: Tensor) -> Tensor:
+    """Learned perceptual distance (LPIPS, version 0.1, on AlexNet); lower is nearer, 0 is exact.
 
-    images, truth: (batch, 1 or 3, height, width); truth in [0, 1]. Images are clamped to [0, 1]; both are then mapped
-    to the [-1, 1] that the trunks know. Grey images are repeated over three channels.
-    net: "alex" (the customary one; sides of 31 pixels or more) or "vgg" (16 or more). Nothing is enlarged here. The
-    heads were fitted to 64 x 64 patches: values at 32 x 32 compare among themselves, less so with a paper's at 224.
-    Returns (batch,) float64, >= 0, from a float32 network that runs on the images' device.
-    Raises ValueError as `mse` does, for another net, or for images too small; and what `sources.fetch("lpips")` raises
-    where the trunk cannot be had.
+    Sides have 31 pixels or more, channels are 3, or 1 that is repeated. Nothing is enlarged here. The heads were fitted to 64 x 64 patches:
+    values at 32 x 32 compare among themselves, less so with a paper's at 224.
+    Returns (batch,) float64, from a float32 network on the images' device.  Raises what `sources.fetch("lpips")` raises.
     Source: Zhang et al. 2018, The Unreasonable Effectiveness of Deep Features as a Perceptual Metric.
     """
-    if net not in LPIPS_SIDE:
-        raise ValueError(f"net={net!r} is no LPIPS trunk of ours; use 'alex' or 'vgg'")
     device = images.device if isinstance(images, Tensor) else None
     images, truth = _checked(images, truth)
-    if min(truth.shape[2:]) < LPIPS_SIDE[net]:
-        remedy = "use net='vgg'" if net == "alex" and min(truth.shape[2:]) >= LPIPS_SIDE["vgg"] else "enlarge both"
-        raise ValueError(f"images: {_size(truth)} pixels, but net={net!r} needs sides of {LPIPS_SIDE[net]}; {remedy}")
+    if min(truth.shape[2:]) < LPIPS_SIDE:
+        raise ValueError(f"images: {_size(truth)} pixels, but LPIPS needs sides of {LPIPS_SIDE}; enlarge both")
     if truth.shape[1] not in (1, 3):
         raise ValueError(f"images: got {truth.shape[1]} channels; LPIPS takes 3 (colour) or 1 (grey)")
-
-    network = perceptual_network(net).to(device)
+    network = perceptual_network().to(device)
     images, truth = (x.clamp(0, 1).expand(-1, 3, -1, -1).to(device, torch.float32) * 2 - 1 for x in (images, truth))
-    with torch.no_grad():  # an image at a time: VGG's maps of a batch at 224 x 224 would not fit a small machine
+    with torch.no_grad():
         values = [network(image[None], true[None]) for image, true in zip(images, truth, strict=True)]
     return torch.cat(values).flatten().cpu().double()
 
 
 def fft2d(images: Tensor, truth: Tensor) -> Tensor:
-    """Cosine distance between the 2-D Fourier transforms of two images; lower is nearer, 0 is alike up to contrast.
+    """Cosine distance between the 2-D Fourier transforms of two images, in [0, 2]; 0 is alike up to contrast.
 
-    The GradViT paper names a cosine *similarity* in Fourier space, yet marks it lower-is-better: what it prints must be
-    a distance. Of what, it does not say; this is that of the complex transforms, so `compare` calls it "fft2d_complex":
-    1 - Re<F(x), F(y)> / (|F(x)| |F(y)|), in [0, 2]. By Parseval this is the cosine distance of the pixels.
-    The channels of an image count as one long vector. An image that is black throughout has no direction: its distance
-    is 0 to another such image and 1 to any other.
-
-    images, truth: (batch, channels, height, width); truth in [0, 1], images not clamped.
-    Returns (batch,) float64.
-    Raises ValueError as `mse` does.
+    The GradViT paper names a cosine *similarity* in Fourier space, yet marks it lower-is-better: what it prints must be a distance.
+    Of what, it does not say; this is that of the complex transforms, 1 - Re<F(x), F(y)> / (|F(x)| |F(y)|), so `compare` calls it
+    "fft2d_complex". By Parseval it is the cosine distance of the pixels. Channels count as one long vector. An image that is black
+    throughout has no direction: its distance is 0 to another such image and 1 to any other.
     Source: Hatamizadeh et al. 2022, section 4, "FFT 2D" of Tables 1 to 5.
     """
     x, y = (torch.fft.fft2(x).flatten(1) for x in _checked(images, truth))  # (batch, channels * height * width)
@@ -124,9 +96,6 @@ def fft2d(images: Tensor, truth: Tensor) -> Tensor:
     distance = (x - y).abs().square().sum(dim=1) / 2  # 1 - cosine of unit vectors, and exactly 0 for equal ones
     one_is_black = ((lengths[0] > 0) != (lengths[1] > 0)).flatten()
     return distance.where(~one_is_black, 1.0)
-
-
-# -- a batch in one line -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,11 +125,9 @@ class Summary:
 def summary(values: Tensor | Sequence[float]) -> Summary:
     """Mean, spread and median over a batch; an exact image (PSNR inf) is counted apart and spoils none of them.
 
-    values: (batch,), one value an image.
-    Raises ValueError for no values, or NaN or -inf among them.
+    values: (batch,), one value an image.  Raises ValueError for no values, or NaN or -inf among them.
     """
-    values = values if isinstance(values, Tensor) else torch.tensor(values, dtype=torch.float64)
-    numbers = values.detach().cpu().double()
+    numbers = torch.as_tensor(values, dtype=torch.float64).detach().cpu()
     if numbers.ndim != 1 or len(numbers) == 0:
         raise ValueError(f"values: got shape {tuple(numbers.shape)}; give one value an image, and at least one")
     if bad := [v for v in numbers.tolist() if math.isnan(v) or v == -math.inf]:
@@ -172,37 +139,46 @@ def summary(values: Tensor | Sequence[float]) -> Summary:
     return Summary(finite.mean().item(), std, finite.quantile(0.5).item(), len(numbers), len(numbers) - len(finite))
 
 
-def compare(images: Tensor, truth: Tensor, lpips: bool | Literal["alex", "vgg"] = False) -> dict[str, Summary]:
-    """A batch against the truth, by name: "mse", "psnr", "ssim", "fft2d_complex", and "lpips" if asked for.
+def compare(images: Tensor, truth: Tensor) -> dict[str, Summary]:
+    """A batch against the truth, by name: "mse", "psnr" (the mean of the images' own), "ssim" and "fft2d_complex".
 
-    images, truth: (batch, channels, height, width), sides of 11 pixels or more; truth in [0, 1]. Image i is compared
-    with truth i: put them in order first if an attack returns them in another. "psnr" is the mean of the images' own.
-    lpips: False, True (the "alex" trunk), "alex" or "vgg"; the trunk is fetched on first use.
-    Raises ValueError as the metrics do.
+    Image i is compared with truth i: put them in order first if an attack returns them in another.
     """
     metrics = {"mse": mse, "psnr": psnr, "ssim": ssim, "fft2d_complex": fft2d}
-    summaries = {name: summary(metric(images, truth)) for name, metric in metrics.items()}
-    if lpips:
-        summaries["lpips"] = summary(_perceptual_distance(images, truth, "alex" if lpips is True else lpips))
-    return summaries
+    return {name: summary(metric(images, truth)) for name, metric in metrics.items()}
 
 
-_perceptual_distance = lpips  # inside `compare`, `lpips` is an argument
+@cache
+def perceptual_network() -> LPIPS:
+    """LPIPS: the heads that its package ships, on the AlexNet that `sources` keeps.
 
+    Built empty, on torch's "meta" device: the library would first draw a random AlexNet, a quarter of a gigabyte of it.
+    """
+    trunk = load_file(sources.fetch("lpips") / "alex.safetensors")
+    import lpips as library  # not at the top: it takes seconds, and few cells need it
 
-# -- what they stand on ------------------------------------------------------------------------------------------------
+    heads = Path(library.__file__).parent / "weights" / "v0.1" / "alex.pth"
+    state = torch.load(heads, map_location="cpu", weights_only=True)
+    state |= {name.replace("lin", "lins.", 1): weight for name, weight in state.items()}  # the library holds them twice
+    with torch.device("meta"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an argument that torchvision renamed, and the library's own loading of heads
+        network = library.LPIPS(net="alex", pnet_rand=True, verbose=False)
+    network.scaling_layer = library.ScalingLayer()
+    state |= network.scaling_layer.state_dict(prefix="scaling_layer.")
+    slots = {name.split(".", 1)[1]: name for name in network.net.state_dict()}  # "3.weight" -> "slice2.3.weight"
+    state |= {f"net.{slots[name.removeprefix('features.')]}": weight for name, weight in trunk.items()}
+    network.load_state_dict(state, assign=True)
+    return network.requires_grad_(False)
 
 
 def _checked(images: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
     """Both batches in float64 on the CPU; ValueError where they cannot be compared."""
-    shape = "(batch, channels, height, width)"
     for name, batch in (("images", images), ("truth", truth)):
-        if not isinstance(batch, Tensor):
-            raise ValueError(f"{name}: got a {type(batch).__name__}; give a float tensor {shape}")
-        if batch.ndim != 4 or batch.numel() == 0:
-            raise ValueError(f"{name}: got shape {tuple(batch.shape)}; give {shape} with at least one image")
-        if not batch.is_floating_point():
-            raise ValueError(f"{name}: got {batch.dtype}; give floats in [0, 1], for instance {name}.float() / 255")
+        if not isinstance(batch, Tensor) or batch.ndim != 4 or batch.numel() == 0 or not batch.is_floating_point():
+            got = f"shape {tuple(batch.shape)} of {batch.dtype}" if isinstance(batch, Tensor) else type(batch).__name__
+            raise ValueError(
+                f"{name}: got {got}; give floats in [0, 1], (batch, channels, height, width), with at least one image"
+            )
         if not batch.isfinite().all():
             raise ValueError(f"{name}: NaN or infinity among the pixels; leave out the images that failed and say so")
     if images.shape != truth.shape:
@@ -211,29 +187,6 @@ def _checked(images: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
     if low < -1e-3 or high > 1 + 1e-3:  # wide enough for what a trip through a normalisation rounds
         raise ValueError(f"truth: {low:.3g} to {high:.3g} leaves [0, 1]; divide by 255, or undo the normalisation")
     return images.detach().cpu().double(), truth.detach().cpu().double()  # in this order: not every device has float64
-
-
-@cache
-def perceptual_network(net: str) -> LPIPS:
-    """LPIPS: the heads that its package ships, on the trunk that `sources` keeps.
-
-    Built empty, on torch's "meta" device: the library would first draw a random VGG16, half a gigabyte of it.
-    """
-    trunk = load_file(sources.fetch("lpips") / f"{net}.safetensors")
-    import lpips as library  # not at the top: it takes seconds, and few cells need it
-
-    heads = Path(library.__file__).parent / "weights" / "v0.1" / f"{net}.pth"
-    state = torch.load(heads, map_location="cpu", weights_only=True)
-    state |= {name.replace("lin", "lins.", 1): weight for name, weight in state.items()}  # the library holds them twice
-    with torch.device("meta"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an argument that torchvision renamed, and the library's own loading of heads
-        network = library.LPIPS(net=net, pnet_rand=True, verbose=False)
-    network.scaling_layer = library.ScalingLayer()
-    state |= network.scaling_layer.state_dict(prefix="scaling_layer.")
-    slots = {name.split(".", 1)[1]: name for name in network.net.state_dict()}  # "3.weight" -> "slice2.3.weight"
-    state |= {f"net.{slots[name.removeprefix('features.')]}": weight for name, weight in trunk.items()}
-    network.load_state_dict(state, assign=True)
-    return network.requires_grad_(False)
 
 
 def _size(batch: Tensor) -> str:

@@ -2,6 +2,7 @@
 
 Everywhere `scores` is (n,), finite, *higher = member*, and `members` is (n,), True for who was trained on; both are
 NumPy arrays or tensors. A sample is called a member where score >= threshold, so samples of equal score go together.
+All raise ValueError for lengths that differ, scores that are not finite, or where one of the two classes is missing.
 """
 
 from __future__ import annotations
@@ -56,11 +57,7 @@ class Rate:
 
 
 def curve(scores: Any, members: Any) -> Curve:
-    """The ROC curve, with no threshold dropped.
-
-    scores: (n,) finite, higher = member.  members: (n,) True or False.
-    Raises ValueError for lengths that differ, scores that are not finite, or where one of the two classes is missing.
-    """
+    """The ROC curve, with no threshold dropped."""
     from sklearn.metrics import roc_curve  # not at the top: it takes a second to import, and scipy.stats two
 
     scores, members = _checked(scores, members)
@@ -68,10 +65,7 @@ def curve(scores: Any, members: Any) -> Curve:
 
 
 def auc(scores: Any, members: Any) -> float:
-    """Area under the ROC curve: how often a member scores above a non-member, ties counting half; 0.5 is a coin.
-
-    scores: (n,) finite, higher = member.  members: (n,) True or False.  Raises ValueError as `curve` does.
-    """
+    """Area under the ROC curve: how often a member scores above a non-member, ties counting half; 0.5 is a coin."""
     from sklearn.metrics import roc_auc_score
 
     scores, members = _checked(scores, members)
@@ -81,9 +75,7 @@ def auc(scores: Any, members: Any) -> float:
 def accuracy(scores: Any, members: Any, threshold: float) -> float:
     """Balanced accuracy of "a member if score >= threshold": the mean of TPR and TNR; 0.5 is a coin.
 
-    scores: (n,) finite, higher = member.  members: (n,) True or False.
-    threshold: one that the attacker could know, such as `best_threshold` of the shadow models; may be infinite.
-    Raises ValueError as `curve` does, and for a threshold that is NaN.
+    threshold: one that the attacker could know, such as `best_threshold` of the shadow models; may be infinite, not NaN.
     """
     scores, members = _checked(scores, members)
     if math.isnan(threshold):
@@ -97,21 +89,26 @@ def best_threshold(scores: Any, members: Any) -> float:
 
     It lies halfway between two neighbouring scores. Of equally good ones the highest is taken: fewest are accused. Where
     each of them is worse than a coin, or all scores are equal, it is the lowest score: all are called members.
-
-    scores: (n,) finite, higher = member.  members: (n,) True or False.
-    Returns a finite number.  Raises ValueError as `curve` does.
     """
     scores, members = _checked(scores, members)
     order = np.argsort(scores)[::-1]
-    return _cut(scores[order], members[order])
+    scores, members = scores[order], members[order]  # falling
+    m = np.count_nonzero(members)
+    # TP * non-members - FP * members, when called down to here; in whole numbers, so that equal is equal
+    gain = (members * np.int64(len(members)) - m).cumsum()
+    gain[:-1][scores[1:] == scores[:-1]] = -(m * len(members))  # no cut between equal scores; below all that exist
+    last = int(gain.argmax())
+    if last == len(scores) - 1:
+        return float(scores[last])
+    above, below = float(scores[last]), float(scores[last + 1])
+    middle = (above + below) / 2
+    return middle if below < middle <= above else above  # neighbouring floats, or overflow
 
 
 def oracle_accuracy(scores: Any, members: Any) -> float:
     """Balanced accuracy at the target's own best threshold. Not an attack: who could choose it knows the members already.
 
     It is what `accuracy` could reach at most, and above 0.5 even for scores that say nothing; print it beside, so named.
-
-    scores: (n,) finite, higher = member.  members: (n,) True or False.  Raises ValueError as `curve` does.
     """
     return accuracy(scores, members, best_threshold(scores, members))
 
@@ -121,23 +118,14 @@ def others_thresholds(scores: Any, members: Any) -> np.ndarray:
 
     scores: (models, n) finite, higher = member, row i those of model i as the target.  members: (models, n).
     Returns (models,) finite numbers, see `best_threshold`.
-    Raises ValueError as `curve` does, for fewer than two models, or where the others of one are all of one class.
+    Raises ValueError for fewer than two models.
     """
     scores, members = _checked(scores, members, shape="(models, n)")
-    models, n = scores.shape
+    models = len(scores)
     if models < 2:
         raise ValueError("scores: 1 model has no others to choose its threshold on; give 2 or more")
-    others = members.sum() - members.sum(axis=1)  # (models,): members among the others
-    if (alone := (others == 0) | (others == (models - 1) * n)).any():
-        target = int(alone.argmax())
-        kind = "members" if others[target] else "non-members"
-        raise ValueError(
-            f"members: without model {target} all {(models - 1) * n:,} are {kind}; give each model some of both"
-        )
-    order = np.argsort(scores, axis=None)[::-1]  # sorted once, and each target's left out in turn
-    places = np.argsort(order).reshape(models, n)
-    scores, members = scores.ravel()[order], members.ravel()[order]
-    return np.array([_cut(np.delete(scores, place), np.delete(members, place)) for place in places])
+    rest = ~np.eye(models, dtype=bool)  # a row for each target: all others
+    return np.array([best_threshold(scores[row].ravel(), members[row].ravel()) for row in rest])
 
 
 def tpr_at(scores: Any, members: Any, fpr: float = 0.001) -> Rate:
@@ -151,9 +139,9 @@ def tpr_at(scores: Any, members: Any, fpr: float = 0.001) -> Rate:
     mostly 98 to 100%. The book's page on notation has the table.
     Below 6 / fpr non-members a leap above all of them cannot be seen: there the interval rests on a smooth curve.
 
-    scores: (n,) finite, higher = member.  members: (n,) True or False.  fpr: in (0, 1).
+    fpr: in (0, 1).
     Warns below 10 / fpr non-members (10,000 at 0.1%).
-    Raises ValueError below 1 / fpr non-members (1,000 at 0.1%), for another fpr, and as `curve` does.
+    Raises ValueError below 1 / fpr non-members (1,000 at 0.1%), and for another fpr.
     Source: the measure is that of Carlini et al. 2022; the interval is ours.
     """
     scores, members = _checked(scores, members)
@@ -197,29 +185,13 @@ def band(curves: Sequence[Curve], grid: Any) -> tuple[np.ndarray, np.ndarray, np
     quantiles of 2.5 and 97.5% over the curves where there are 40 or more, and the lowest and highest where fewer.
 
     curves: one or more.  grid: (points,) FPRs in [0, 1].  Returns low, mean, high: (points,) each.
-    Raises ValueError for no curves, or a grid that leaves [0, 1].
     """
-    grid = _numbers("grid", grid, "(points,)", "drop them")
-    if not len(curves):
-        raise ValueError("curves: none given; give one or more, from roc.curve")
+    grid = _numbers("grid", grid, "(points,)")
     if grid.min() < 0 or grid.max() > 1:
         raise ValueError(f"grid goes from {grid.min():g} to {grid.max():g}; give false-positive rates in [0, 1]")
     tprs = np.stack([c.tpr[np.searchsorted(c.fpr, grid, side="right") - 1] for c in curves])  # (curves, points)
     low, high = np.quantile(tprs, [0.025, 0.975] if len(curves) >= QUANTILES else [0, 1], axis=0)
     return low, tprs.mean(axis=0), high
-
-
-def _cut(scores: np.ndarray, members: np.ndarray) -> float:
-    """The best threshold of scores that fall, of both classes; in whole numbers, so that equal is equal."""
-    m = np.count_nonzero(members)
-    gain = (members * np.int64(len(members)) - m).cumsum()  # TP * non-members - FP * members, when called down to here
-    gain[:-1][scores[1:] == scores[:-1]] = -(m * len(members))  # no cut between equal scores; below all that exist
-    last = int(gain.argmax())
-    if last == len(scores) - 1:
-        return float(scores[last])
-    above, below = float(scores[last]), float(scores[last + 1])
-    middle = (above + below) / 2
-    return middle if below < middle <= above else above  # neighbouring floats, or overflow
 
 
 def _fewest(count: int, fpr: float) -> int:
@@ -234,27 +206,27 @@ def _percent(share: float) -> str:
 
 def _checked(scores: Any, members: Any, shape: str = "(n,)") -> tuple[np.ndarray, np.ndarray]:
     """Scores as float64 and members as booleans, of one shape and of both classes."""
-    remedy = "compute them from raw logits in float64, or drop them with their members"
-    scores, members = _numbers("scores", scores, shape, remedy), _array(members)
-    if members.shape != scores.shape:
-        raise ValueError(f"members: shape {members.shape} does not fit scores {scores.shape}; give one for each score")
-    odd = members[(members != 0) & (members != 1)].tolist()
-    if members.dtype.kind not in "bui" or odd:
-        fault = f"holds {odd[0]!r}" if odd else f"type {members.dtype}"
-        raise ValueError(f"members: {fault}; give True (or 1) for a member and False (or 0) for a non-member")
+    scores, members = _numbers("scores", scores, shape), _array(members)
+    if members.shape != scores.shape or members.dtype.kind not in "bui" or not np.isin(members, (0, 1)).all():
+        raise ValueError(
+            f"members: got shape {members.shape} of {members.dtype} for scores {scores.shape}; give one for each score, "
+            "True (or 1) for a member and False (or 0) for a non-member"
+        )
     if (count := np.count_nonzero(members)) in (0, members.size):
         one, other = ("members", "non-members") if count else ("non-members", "members")
         raise ValueError(f"members: all {members.size:,} are {one}; give some {other} too")
     return scores, members.astype(bool)
 
 
-def _numbers(argument: str, values: Any, shape: str, remedy: str) -> np.ndarray:
+def _numbers(argument: str, values: Any, shape: str) -> np.ndarray:
     """Finite float64 numbers, at least one, with as many dimensions as the shape has names."""
     values = _array(values).astype(np.float64)
     if values.ndim != len(shape.split(", ")) or not values.size:
         raise ValueError(f"{argument}: got shape {values.shape}; give {shape}, and 1 or more of each")
     if broken := np.count_nonzero(~np.isfinite(values)):
-        raise ValueError(f"{argument}: {broken:,} of {values.size:,} are NaN or infinite; {remedy}")
+        raise ValueError(
+            f"{argument}: {broken:,} of {values.size:,} are NaN or infinite; drop them, or compute them in float64"
+        )
     return values
 
 

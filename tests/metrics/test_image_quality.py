@@ -165,30 +165,28 @@ def test_ssim_and_lpips_see_what_a_screen_shows(photos: torch.Tensor) -> None:
     assert (metrics.mse(images, photos) > metrics.mse(images.clamp(0, 1), photos)).all()
 
 
-@pytest.mark.parametrize("net", ["alex", "vgg"])
-def test_lpips_is_the_library_s_on_the_fetched_trunk(photos: torch.Tensor, net: str) -> None:
+def test_lpips_is_the_library_s_on_the_fetched_trunk(photos: torch.Tensor) -> None:
     import lpips
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an argument that torchvision renamed
-        library = lpips.LPIPS(net=net, pnet_rand=True, verbose=False)
-    trunk = list(load_file(sources.fetch("lpips") / f"{net}.safetensors").items())
+        library = lpips.LPIPS(net="alex", pnet_rand=True, verbose=False)
+    trunk = list(load_file(sources.fetch("lpips") / "alex.safetensors").items())
     for name, parameter in library.net.named_parameters():  # by place: slice2.3.weight is features.3.weight
         (weight,) = [w for n, w in trunk if n.split(".", 1)[1] == name.split(".", 1)[1]]
         parameter.data.copy_(weight)
     images = noisy(photos, 0.1).clamp(0, 1)
     want = library(images, photos, normalize=True).flatten().double()
-    assert torch.allclose(metrics.lpips(images, photos, net=net), want, atol=1e-6)
+    assert torch.allclose(metrics.lpips(images, photos), want, atol=1e-6)
 
 
-@pytest.mark.parametrize("net", ["alex", "vgg"])
-def test_lpips_laws(photos: torch.Tensor, net: str) -> None:
+def test_lpips_laws(photos: torch.Tensor) -> None:
     images = noisy(photos, 0.1)
-    values = metrics.lpips(images, photos, net=net)
+    values = metrics.lpips(images, photos)
     assert values.dtype == torch.float64 and values.shape == (6,) and (values > 0).all()
-    assert torch.equal(metrics.lpips(photos, photos, net=net), torch.zeros(6).double())
-    assert torch.allclose(metrics.lpips(photos, images.clamp(0, 1), net=net), values, atol=1e-6)
-    assert torch.allclose(metrics.lpips(images.flip(0), photos.flip(0), net=net), values.flip(0), atol=1e-6)
+    assert torch.equal(metrics.lpips(photos, photos), torch.zeros(6).double())
+    assert torch.allclose(metrics.lpips(photos, images.clamp(0, 1)), values, atol=1e-6)
+    assert torch.allclose(metrics.lpips(images.flip(0), photos.flip(0)), values.flip(0), atol=1e-6)
 
 
 def test_lpips_takes_grey_images_as_colour(photos: torch.Tensor) -> None:
@@ -199,11 +197,10 @@ def test_lpips_takes_grey_images_as_colour(photos: torch.Tensor) -> None:
 
 
 def test_lpips_at_its_smallest_sizes() -> None:
-    for net, side in image_quality.LPIPS_SIDE.items():
-        images = torch.rand(2, 1, side, side, generator=torch.Generator().manual_seed(0))
-        assert metrics.lpips(images[:1], images[1:], net=net).item() > 0
-        with pytest.raises(ValueError, match=rf"{side - 1} x {side} pixels.*needs sides of {side}"):
-            metrics.lpips(images[:, :, 1:], images[:, :, 1:], net=net)
+    images = torch.rand(2, 1, 31, 31, generator=torch.Generator().manual_seed(0))
+    assert metrics.lpips(images[:1], images[1:]).item() > 0
+    with pytest.raises(ValueError, match=r"30 x 31 pixels.*needs sides of 31"):
+        metrics.lpips(images[:, :, 1:], images[:, :, 1:])
 
 
 def test_lpips_draws_no_random_numbers(photos: torch.Tensor) -> None:
@@ -282,14 +279,10 @@ def test_summaries_read_well(values: list[float], want: str) -> None:
 def test_compare(photos: torch.Tensor) -> None:
     images = photos.clone()
     images[1:] = noisy(photos, 0.1)[1:]
-    found = metrics.compare(images, photos, lpips=True)
-    assert list(found) == ["mse", "psnr", "ssim", "fft2d_complex", "lpips"]
+    found = metrics.compare(images, photos)
+    assert list(found) == ["mse", "psnr", "ssim", "fft2d_complex"]
     assert found["psnr"].exact == 1 and 19 < found["psnr"].mean < 21
     assert found["mse"].mean == pytest.approx(metrics.mse(images, photos).mean().item())
-    assert found["lpips"] == metrics.summary(metrics.lpips(images, photos, net="alex"))
-    with_vgg = metrics.compare(images, photos, lpips="vgg")
-    assert with_vgg["lpips"] == metrics.summary(metrics.lpips(images, photos, net="vgg"))
-    assert "lpips" not in metrics.compare(images, photos)
 
 
 # -- bad input ---------------------------------------------------------------------------------------------------------
@@ -304,19 +297,19 @@ HOLED[1, 0, 3, 3] = math.nan
     ("images", "truth", "message"),
     [
         (GOOD[:1], GOOD, r"images: \(1, 3, 32, 32\) is not the shape of truth, \(2, 3, 32, 32\)"),
-        (GOOD[0], GOOD, r"images: got shape \(3, 32, 32\); give \(batch, channels, height, width\)"),
+        (GOOD[0], GOOD, r"images: got shape \(3, 32, 32\) .*\(batch, channels, height, width\)"),
         (GOOD, GOOD[0], r"truth: got shape \(3, 32, 32\)"),
-        (GOOD[:0], GOOD[:0], r"images: got shape \(0, 3, 32, 32\); .* at least one image"),
+        (GOOD[:0], GOOD[:0], r"images: got shape \(0, 3, 32, 32\) .* at least one image"),
         (
             GOOD,
             (GOOD * 255).byte(),
-            r"got torch.uint8; give floats in \[0, 1\], for instance truth.float\(\) / 255",
+            r"of torch.uint8; give floats in \[0, 1\]",
         ),
         (HOLED, GOOD, "images: NaN or infinity among the pixels; leave out the images that failed"),
         (GOOD, HOLED / 0, "truth: NaN or infinity"),
         (GOOD, GOOD * 255, r"truth: 128 to 128 leaves \[0, 1\]; divide by 255, or undo the normalisation"),
         (GOOD, GOOD - 2, r"truth: -1.5 to -1.5 leaves \[0, 1\]"),
-        (GOOD.numpy(), GOOD, "images: got a ndarray; give a float tensor"),
+        (GOOD.numpy(), GOOD, "images: got ndarray; give floats"),
     ],
 )
 def test_bad_images(metric, images, truth, message) -> None:
@@ -326,12 +319,6 @@ def test_bad_images(metric, images, truth, message) -> None:
 
 
 def test_other_bad_input() -> None:
-    with pytest.raises(ValueError, match="net='squeeze' is no LPIPS trunk of ours; use 'alex' or 'vgg'"):
-        metrics.lpips(GOOD, GOOD, net="squeeze")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="28 x 28 pixels, but net='alex' needs sides of 31; use net='vgg'"):
-        metrics.lpips(GOOD[..., :28, :28], GOOD[..., :28, :28])
-    with pytest.raises(ValueError, match="8 x 8 pixels, but net='alex' needs sides of 31; enlarge both"):
-        metrics.lpips(GOOD[..., :8, :8], GOOD[..., :8, :8])
     with pytest.raises(ValueError, match="got 2 channels; LPIPS takes 3"):
         metrics.lpips(GOOD[:, :2], GOOD[:, :2])
     with pytest.raises(ValueError, match="10 x 32 pixels are less than SSIM's 11 x 11 window; use mse or psnr"):

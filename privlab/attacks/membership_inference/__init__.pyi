@@ -1,3 +1,3 @@
-from . import leave_one_out, lira, network_based, rmia, signals
+from . import lira, network_based, rmia, signals
 
-__all__ = ["leave_one_out", "lira", "network_based", "rmia", "signals"]
+__all__ = ["lira", "network_based", "rmia", "signals"]

@@ -41,7 +41,7 @@ def entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
     From -log(classes) to 0; the labels are checked and not used. Arguments, shape of the result and errors are those of `loss`.
     """
-    log_p, _ = _log_probabilities(*_checked(logits, labels))
+    log_p, _ = _log_probabilities(_checked(logits, labels)[0])
     return (log_p.exp() * log_p).sum(-1)
 
 
@@ -54,7 +54,7 @@ def modified_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     Arguments, shape of the result and errors are those of `loss`.
     """
     z, y = _checked(logits, labels)
-    log_p, log_not_p = _log_probabilities(z, y)
+    log_p, log_not_p = _log_probabilities(z)
     terms = (log_p.exp() * log_not_p).scatter(-1, y, 0.0)  # not subtracted afterwards: that would cancel
     return terms.sum(-1) + (log_not_p.exp() * log_p).gather(-1, y).squeeze(-1)
 
@@ -89,7 +89,7 @@ def log_odds(z: Tensor, y: Tensor) -> Tensor:
     return z.gather(-1, y) - rest
 
 
-def _log_probabilities(z: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
+def _log_probabilities(z: Tensor) -> tuple[Tensor, Tensor]:
     """log p and log(1 - p) of every class, each (..., n, classes). Only the largest p can be near 1, so only it needs its margin."""
     log_p = z.log_softmax(-1)
     log_not_p = torch.log1p(-log_p.exp())

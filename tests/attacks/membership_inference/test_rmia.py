@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from privlab import data
-from privlab.attacks.membership_inference import leave_one_out, rmia
+from privlab.attacks.membership_inference import rmia
 
 
 def confidences(keep, m=50, gain=1.0, seed=0):
@@ -108,16 +108,6 @@ def test_both_ends_of_float64():
         options = dict(online=online, gamma=2.0, a=1.0, pairs=pairs)
         expected = [definition(x.numpy(), k.numpy(), z.numpy(), t, **options) for t in range(4)]
         np.testing.assert_allclose(rmia.every_target(x, k, z, **options), expected, atol=1e-12)
-    sums = leave_one_out.sums_without(torch.tensor([1.0, 1e-40, 1e-300, 2e-300], dtype=torch.float64))
-    assert sums.tolist() == [1e-40, 1.0, 1.0, 1.0]
-    assert leave_one_out.sums_without(torch.tensor([1.0, 1e-40], dtype=torch.float64)).tolist() == [1e-40, 1.0]
-
-
-@given(st.integers(0, 10**6), st.integers(1, 9))
-def test_sums_without_each(seed, rows):
-    values = torch.rand(rows, 3, 2, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    others = torch.ones(rows, rows, dtype=torch.float64) - torch.eye(rows, dtype=torch.float64)
-    torch.testing.assert_close(leave_one_out.sums_without(values), torch.einsum("rs,sab->rab", others, values))
 
 
 @given(st.integers(0, 10**6), st.booleans(), st.booleans())
@@ -133,20 +123,6 @@ def test_the_order_of_samples_and_models_does_not_matter(seed, online, pairs):
     scores = rmia.every_target(x, keep, z, **options)
     moved = rmia.every_target(x[models][:, samples], keep[models][:, samples], z[models].flip(1), **options)
     torch.testing.assert_close(moved, scores[models][:, samples], rtol=0, atol=1e-12)
-
-
-def test_arrays_and_float32_will_do_and_nothing_is_changed():
-    keep = data.in_out(8, 6, 0)
-    x, z = confidences(keep)
-    before = x.clone(), z.clone(), keep.clone()
-    assert torch.equal(rmia.every_target(x.numpy(), keep.numpy(), z.numpy()), rmia.every_target(x, keep, z))
-    assert torch.equal(
-        rmia.every_target(x.float(), keep, z.float()), rmia.every_target(x.float().double(), keep, z.float().double())
-    )
-    ratio_x, ratio_z = x[0].clone(), z[0].clone()
-    assert torch.equal(rmia.score(ratio_x.numpy(), ratio_z.numpy()), rmia.score(ratio_x, ratio_z))
-    assert torch.equal(ratio_x, x[0]) and torch.equal(ratio_z, z[0])
-    assert all(torch.equal(now, then) for now, then in zip((x, z, keep), before, strict=True))
 
 
 def auc(scores, keep):
@@ -215,7 +191,7 @@ OUTSIDE = (
         (bad(keep=torch.zeros(6, 5).bool()), "sample 0 is in for 0 of 6 models, one of which can be the target, and an online attack"),
         (bad(keep=torch.ones(6, 5).bool(), online=False), "sample 0 is out for 0 of 6 models, .* and an offline attack needs 2; 5 of 5"),
         (dict(confidence=torch.ones(1, 5), keep=torch.ones(1, 5).bool(), population=torch.ones(1, 7)), "keep: 1 model has no shadows"),
-        (bad(pairs=True), "pairs=True, but rows 0 and 1 of keep agree on . of 5 samples; draw complementary halves"),
+        (bad(pairs=True), "pairs=True, but rows 2k and 2k . 1 of keep agree on some sample; draw complementary halves"),
         (bad(gamma=0.0), "gamma=0.0 is no threshold for a ratio; give a number above 0, 2 in the paper"),
         (bad(gamma=torch.inf), "gamma=inf is no threshold"),
         (bad(a=1.5), r"a=1.5 is not in \[0, 1\]"),
@@ -224,24 +200,6 @@ OUTSIDE = (
 def test_errors(arguments, message):
     with pytest.raises(ValueError, match=message):
         rmia.every_target(**arguments)
-
-
-@pytest.mark.parametrize(
-    "name, values, message",
-    [
-        ("ratio_x", torch.ones(2, 3), r"ratio_x: got shape \(2, 3\), 0 values below 0"),
-        (
-            "ratio_x",
-            torch.tensor([1.0, -1.0, torch.nan]),
-            "ratio_x: got shape .* 2 values below 0, NaN or infinite; give one row",
-        ),
-        ("ratio_z", torch.ones(0), r"ratio_z: got shape \(0,\)"),
-        ("ratio_z", torch.tensor([1.0, torch.inf]), "ratio_z: got shape .* 1 values below 0, NaN or infinite"),
-    ],
-)
-def test_errors_of_score(name, values, message):
-    with pytest.raises(ValueError, match=message):
-        rmia.score(**(dict(ratio_x=torch.ones(2), ratio_z=torch.ones(2)) | {name: values}))
 
 
 @pytest.mark.parametrize("name", ["target", "mean_in", "mean_out"])
