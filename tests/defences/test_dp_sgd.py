@@ -1,4 +1,4 @@
-"""DP-SGD: the gradient of a step by hand, its bound, its noise, Poisson batches, epsilon, interruption, and what it refuses."""
+"""DP-SGD: gradients image by image and beside Opacus' hooks, its noise, Poisson batches, epsilon, interruption, and what it refuses."""
 
 import builtins
 import copy

@@ -173,17 +173,6 @@ def test_the_head_sees_no_more_than_the_channel():
         assert training.logits(model, PIXELS).shape == (16, 3)
 
 
-def test_bido_takes_a_model_that_is_told_where_its_stages_end():
-    model, x = nn.Sequential(nn.Conv2d(3, 4, 8, 8), nn.Flatten(), nn.Linear(64, 3)), PIXELS.float() / 255
-    with pytest.raises(ValueError, match="set model.feature_info to the layers that end them"):
-        fit(model, bido(0.05, 0.5))
-    model.feature_info = [{"module": "0"}]
-    with bido(0.05, 0.5).listen(model) as penalty:
-        z = model[0](x)
-        assert penalty(x, LABELS).item() == pytest.approx((0.05 * hsic(x, z) - 0.5 * hsic(z, LABELS)).item())
-    fit(model, bido(0.05, 0.5))
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [

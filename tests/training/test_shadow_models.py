@@ -134,17 +134,6 @@ def test_no_two_models_share_a_seed(trained):
     assert len(set(seeds)) == len(seeds)
 
 
-def test_the_sets_normalisation_is_the_models(tmp_path):
-    drawn = data.load("cifar10_samples")
-    grey = data.Normalise((0.5,) * 3, (0.25,) * 3)
-    keep = data.in_out(20, 2, 0)
-    made = shadow_models.make("vit_cifar", RECIPE, drawn, keep, model=TINY, normalise=grey, folder=tmp_path / "grey")
-    assert shadow_models._build(made.settings, 0).normalise == grey
-    of_set = shadow_models.make("vit_cifar", RECIPE, drawn, keep, model=TINY, folder=tmp_path / "own")
-    assert shadow_models._build(of_set.settings, 0).normalise == drawn.normalise
-    assert of_set.settings["model"]["changes"]["num_classes"] == len(drawn.classes)
-
-
 # -- fleets ------------------------------------------------------------------------------------------------------------
 
 

@@ -350,12 +350,6 @@ def test_evaluate_by_hand():
     assert loss == pytest.approx((np.log(1 + np.exp(-1)) + np.log(1 + np.exp(2)) + np.log(2)) / 3, rel=1e-6)
 
 
-def test_images_of_a_wrong_size_are_named():
-    model = models.build("vit_cifar", depth=1, embed_dim=32)
-    with pytest.raises(ValueError, match=r"images: shape \(2, 3, 16, 16\) does not fit the model"):
-        training.logits(model, torch.rand(2, 3, 16, 16))
-
-
 # -- errors -------------------------------------------------------------------------------------------------------------------
 
 
