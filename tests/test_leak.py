@@ -43,14 +43,6 @@ def test_a_linear_model_by_hand():
     torch.testing.assert_close(leak["1.weight"], torch.stack([-x.flatten() / 2, x.flatten() / 2]))
 
 
-def test_the_batch_gradient_is_the_mean_of_the_images_gradients(small):
-    x, y = images(4), torch.tensor([0, 3, 3, 9])
-    whole = observe(small, x, y).grads
-    each = [observe(small, x[i : i + 1], y[i : i + 1]).grads for i in range(4)]
-    for name, g in whole.items():
-        torch.testing.assert_close(g, sum(e[name] for e in each) / 4, rtol=1e-4, atol=1e-6)
-
-
 def test_observe_leaves_running_statistics_alone():
     """A client normalises by its batch in train mode; that the server's model counted along would be a second leak, or a bug."""
     model = models.build("resnet_cifar", channels=(4, 4, 8, 8)).train()
@@ -64,14 +56,6 @@ def test_observe_leaves_running_statistics_alone():
         F.cross_entropy(model(model.normalise(images(2))), torch.tensor([0, 1])), model.fc.weight
     )[0]
     torch.testing.assert_close(leak["fc.weight"], plain)
-
-
-def test_a_part_in_train_mode_counts_nowhere_either():
-    model = models.build("resnet_cifar", channels=(4, 4, 8, 8))
-    model.bn1.train()
-    before = model.bn1.running_mean.clone()
-    observe(model, images(2), torch.tensor([0, 1]))
-    assert torch.equal(model.bn1.running_mean, before)
 
 
 class Observed(nn.Module):
@@ -114,18 +98,6 @@ def test_client_and_searches_differentiate_whatever_the_caller_has_switched_off(
             people = model_inversion.ppa(pool=8, candidates=2, kept=1, views=0, steps=1).run(small, public, [0])
         found.append((leak["head.weight"], first.images, second.images, people.images))
     assert all(map(torch.equal, *found))
-
-
-def test_moving_a_leak_keeps_what_it_says_of_the_wire():
-    leak = Leak({"a": torch.ones(2)}, 1, (1, 1, 1), torch.tensor([3])).rounded(torch.bfloat16)
-    moved = leak.to(torch.zeros(1, dtype=torch.float64))
-    assert moved["a"].dtype == torch.float64 and moved.precision == torch.bfloat16
-    assert moved.labels.dtype == torch.int64 and moved.labels.tolist() == [3]
-
-
-def test_frozen_parameters_do_not_leak():
-    model = models.build("vit_cifar", depth=1, embed_dim=64, num_heads=4, position="random")
-    assert "pos_embed" not in observe(model, images(), torch.tensor([0])).grads
 
 
 def test_only_and_without_split_the_leak(small):
@@ -281,15 +253,12 @@ class Keeping(nn.Module):
         return x + kept["bias"]
 
 
-@pytest.mark.parametrize("look", ["never", "with a graph", "without one"])
+@pytest.mark.parametrize("look", ["never", "with a graph"])
 @pytest.mark.parametrize("how", ["cache", "memory", "attribute", "list", "property"])
 def test_what_a_layer_keeps_breaks_no_gradient_and_stays_with_the_layer(how, look):
     x, y = images(), torch.tensor([3])
     model = Keeping(how)
-    if look == "without one" and how in ("cache", "property"):
-        with torch.no_grad():
-            model(x)
-    elif look != "never":
+    if look != "never":
         F.cross_entropy(model(x), y).backward()  # frees the graph
         model.weight.grad = None
     before = {n: (v, repr(v)) for n, v in vars(model).items()}

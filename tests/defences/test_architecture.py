@@ -90,13 +90,6 @@ def test_tts_is_full_first_and_cut_afterwards_with_the_weights_of_the_first_stag
     assert same(before, skip_connections.remove(kept[1], 4))
 
 
-def test_cuts_can_be_combined():
-    """SSF on a stage that RoLSS+ left: place 1 is then what is the last stage by now."""
-    model = shaped(architecture.rolss())
-    assert architecture.ssf(0.5).shape(model, 0)
-    assert same(model, build(skips=[(4, 0), (3, 0.5)]))
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -1,4 +1,4 @@
-"""DP-SGD: the gradient of a step by hand, its bound, its noise, Poisson batches, epsilon, interruption, and what it refuses."""
+"""DP-SGD: gradients image by image and beside Opacus' hooks, its noise, Poisson batches, epsilon, interruption, and what it refuses."""
 
 import builtins
 import copy
@@ -16,7 +16,7 @@ from torch import nn
 from privlab import compute, models, training
 from privlab.defences import dp_sgd, regularisers
 from privlab.defences.dp_sgd import dp, private_gradients
-from privlab.training import Recipe, recipes, trainer
+from privlab.training import Recipe, trainer
 
 RECIPE = Recipe(epochs=3, batch_size=8, lr=2e-3, weight_decay=0)
 PIXELS = torch.randint(0, 256, (20, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
@@ -63,21 +63,6 @@ def left(model):
 # -- the gradient of a step ----------------------------------------------------------------------------------------------------
 
 
-def test_gradients_of_a_linear_layer_by_hand():
-    """(softmax - onehot) of each image on its pixels, cut to 0.2 in all, added up, over the expected size of the batch."""
-    model = linear()
-    said = private_gradients(model, X, LABELS[:7], clip=0.2, noise=0.0, size=5)
-    pixels = F.avg_pool2d(X, 8).flatten(1)
-    weight, bias = (p.detach() for p in model[2].parameters())
-    error = torch.softmax(pixels @ weight.T + bias, 1) - torch.eye(3, dtype=torch.float64)[LABELS[:7]]
-    norms = error.norm(dim=1) * (pixels.square().sum(1) + 1).sqrt()
-    assert (norms > 0.2).all()
-    error = error * (0.2 / norms)[:, None]
-    torch.testing.assert_close(model[2].weight.grad, error.T @ pixels / 5, rtol=1e-5, atol=1e-9)
-    torch.testing.assert_close(model[2].bias.grad, error.sum(0) / 5, rtol=1e-5, atol=1e-9)
-    assert said.item() == pytest.approx(F.cross_entropy(model(X), LABELS[:7]).item()) and not said.requires_grad
-
-
 @pytest.mark.parametrize("name", BUILD)
 def test_gradients_image_by_image(name):
     """Of every family, in-place activations and additions among them, against backward() on one image at a time."""
@@ -111,17 +96,6 @@ def test_opacus_own_hooks_give_the_same():
     torch.testing.assert_close(left(model), left(theirs._module), rtol=1e-4, atol=1e-6)
 
 
-def test_large_batches_are_taken_in_parts(monkeypatch):
-    """With the same gradient, and the noise once."""
-    whole, parts = linear(), linear()
-    for model, size in ((whole, 100), (parts, 3)):
-        monkeypatch.setattr(dp_sgd, "AT_ONCE", size)
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            private_gradients(model, X, LABELS[:7], clip=0.1, noise=1.0, size=7)
-    torch.testing.assert_close(left(whole), left(parts), rtol=1e-9, atol=1e-12)
-
-
 def test_the_noise_is_of_the_clips_size_and_there_for_empty_batches():
     model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 30))
     with torch.random.fork_rng():
@@ -130,13 +104,6 @@ def test_the_noise_is_of_the_clips_size_and_there_for_empty_batches():
     assert loss.item() == 0
     assert left(model).std().item() == pytest.approx(3.0 * 0.5 / 4, rel=0.01)
     assert left(model).mean().abs().item() < 0.01
-
-
-def test_parameters_that_do_not_learn_are_left_alone():
-    model = build("vit_cifar")
-    model.pos_embed.requires_grad_(False)
-    private_gradients(model, X.float(), LABELS[:7], clip=1.0, noise=1.0, size=7)
-    assert model.pos_embed.grad is None and model.cls_token.grad is not None
 
 
 # -- a training ----------------------------------------------------------------------------------------------------------------
@@ -168,16 +135,6 @@ def test_without_noise_and_clip_a_training_is_that_of_poisson_batches(monkeypatc
     assert len(set(sizes)) > 1
     for p, q in zip(got.parameters(), expected.parameters(), strict=True):
         torch.testing.assert_close(p, q, rtol=1e-6, atol=1e-9)
-
-
-def test_poisson_batches():
-    """Each image comes with the chance batch_size / images, by itself: the sizes have the mean and the variance of a binomial."""
-    recipe = Recipe(epochs=1, batch_size=2)
-    order = dp(8, 1e-5).order(recipe, 400, torch.Generator().manual_seed(0))
-    sizes = torch.tensor([len(rows) for rows in order], dtype=torch.float64)
-    assert len(order) == recipes.steps(recipe, 400) == 200 and (sizes == 0).any()
-    assert sizes.mean().item() == pytest.approx(2, abs=0.3) and sizes.var().item() == pytest.approx(2, abs=0.6)
-    assert len(torch.cat(order).unique()) < 400
 
 
 @pytest.mark.parametrize("augment", ["none", "crop_flip", "resized_crop"])

@@ -11,7 +11,7 @@ from torch import nn
 from torch.distributions import Normal, kl_divergence
 
 from privlab import models, training
-from privlab.defences import architecture, regularisers
+from privlab.defences import regularisers
 from privlab.defences.regularisers import bido, hsic, mid
 from privlab.models import forward, representations
 from privlab.training import Recipe, trainer
@@ -85,20 +85,6 @@ def test_more_points_by_explicit_kernel_matrices(m, labels):
         assert hsic(x, y, sigma).item() == pytest.approx(by_hand(x, y, sigma), rel=1e-7)
 
 
-def test_dependence_is_of_pairs_and_kernels():
-    """The order of the images does not count, nor what the labels are called, nor where the origin is, nor which is asked first."""
-    x, y, z = drawn(8, 3), torch.tensor([0, 0, 1, 1, 2, 2, 1, 0]), drawn(8, 2, seed=3)
-    order, value = torch.randperm(8, generator=torch.Generator().manual_seed(0)), hsic(x, y, 1.0).item()
-    for other in (
-        hsic(x[order], y[order], 1.0),
-        hsic(x + 7, 9 - 2 * y, 1.0),
-        hsic(x, F.one_hot(y) @ torch.tensor([5, 4, 2]), 1.0),
-    ):
-        assert other.item() == pytest.approx(value, rel=1e-9)
-    assert hsic(x, z, 1.0).item() == pytest.approx(hsic(z, x, 1.0).item(), rel=1e-9)
-    assert hsic(x.float(), y, 1.0).dtype == torch.float32
-
-
 def test_slopes():
     x, z = drawn(5, 2).requires_grad_(), drawn(5, 3, seed=1).requires_grad_()
     assert torch.autograd.gradcheck(lambda x, z: hsic(x, z, 1.0), (x, z))
@@ -146,23 +132,6 @@ def test_a_regulariser_changes_training_in_every_family(name, defence):
     assert not torch.equal(*first)  # the slope reaches the stem
 
 
-def test_bido_goes_with_rolss():
-    """Table 8 of Koh et al. 2024: both at work, in either order."""
-    copies = [build() for _ in range(4)]
-    sets = [
-        (architecture.rolss(),),
-        (bido(0.1, 1),),
-        (architecture.rolss(), bido(0.1, 1)),
-        (bido(0.1, 1), architecture.rolss()),
-    ]
-    for model, defences in zip(copies, sets, strict=True):
-        fit(model, *defences)
-    cut, plain, both, turned = (model.state_dict() for model in copies)
-    assert both.keys() == cut.keys() != plain.keys()
-    assert all(torch.equal(both[name], turned[name]) for name in both)
-    assert not torch.equal(both["conv1.weight"], cut["conv1.weight"])
-
-
 # -- MID -----------------------------------------------------------------------------------------------------------------------
 
 
@@ -196,37 +165,12 @@ def test_the_loss_of_mid_by_hand():
     assert history.objective == [pytest.approx(expected.item(), rel=1e-9)]
 
 
-def test_the_channel_draws_in_training_and_tells_the_mean_in_evaluation():
-    channel = regularisers.Channel(3, 2)
-    with torch.no_grad():
-        channel.code.bias += torch.tensor([0.0, 1.0, 5.0, 8.0])
-    x = torch.rand(1, 3).expand(20_000, 3)
-    mu, s = channel.code(x[:1]).chunk(2, 1)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        z = channel.train()(x)
-    torch.testing.assert_close(z.std(0), F.softplus(s - 5)[0], rtol=0.03, atol=0)
-    torch.testing.assert_close(z.mean(0), mu[0], rtol=0, atol=0.1)
-    assert torch.equal(channel.eval()(x[:1]), mu)
-
-
 def test_the_head_sees_no_more_than_the_channel():
     for name in BUILD:
         model = build(name)
         assert mid(0.1, 5).shape(model, 0) and not mid(0.1, 5).shape(model, 1)
         assert model.get_submodule(representations.last_linear(model)).in_features == 5
         assert training.logits(model, PIXELS).shape == (16, 3)
-
-
-def test_bido_takes_a_model_that_is_told_where_its_stages_end():
-    model, x = nn.Sequential(nn.Conv2d(3, 4, 8, 8), nn.Flatten(), nn.Linear(64, 3)), PIXELS.float() / 255
-    with pytest.raises(ValueError, match="set model.feature_info to the layers that end them"):
-        fit(model, bido(0.05, 0.5))
-    model.feature_info = [{"module": "0"}]
-    with bido(0.05, 0.5).listen(model) as penalty:
-        z = model[0](x)
-        assert penalty(x, LABELS).item() == pytest.approx((0.05 * hsic(x, z) - 0.5 * hsic(z, LABELS)).item())
-    fit(model, bido(0.05, 0.5))
 
 
 @pytest.mark.parametrize(

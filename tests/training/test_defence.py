@@ -83,16 +83,6 @@ def test_a_defence_that_changes_nothing_changes_nothing():
     assert Defence().settings()["arguments"] == {} and not Defence().shape(plain, 0)
 
 
-def test_settings_without_defences_are_those_of_before(tmp_path):
-    plain, defended = compute.Run("victim", {"n": 0}, tmp_path), compute.Run("victim", {"n": 1}, tmp_path)
-    one = replace(RECIPE, epochs=1)
-    fit(narrow(), one, run=plain)
-    fit(narrow(), one, run=defended, defences=(architecture.rolss(),))
-    assert set(plain.read("training")) == {"format", "recipe", "seed", "sample", "images", "test"}
-    assert defended.read("training")["defences"] == json.loads(json.dumps([architecture.rolss().settings()]))
-    assert "defences" not in defended.names()  # a note of what was spent; nothing was
-
-
 @pytest.mark.parametrize(("mine", "other"), [((), (architecture.rolss(),)), ((architecture.ssf(),), ())])
 def test_a_run_with_other_defences_is_refused(mine, other, tmp_path):
     run = compute.Run("victim", {}, tmp_path)
@@ -296,9 +286,3 @@ def test_a_fleet_trains_defended_models_and_gives_them_back_in_the_form_of_each_
     for folder, defences in ((made.folder, ()), (plain.folder, (architecture.rolss(),))):
         with pytest.raises(ValueError, match="holds a fleet with defences="):
             fleet(folder, defences)
-
-
-def test_a_fleet_of_a_defence_that_does_not_fit_is_not_made(tmp_path):
-    with pytest.raises(ValueError, match="add up to 7 epochs, and the recipe has 2"):
-        fleet(tmp_path / "wrong", (architecture.tts(3, 4),))
-    assert not (tmp_path / "wrong").exists()

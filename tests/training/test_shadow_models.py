@@ -111,15 +111,6 @@ def test_weights_are_a_setting_only_where_they_are_kept(trained, images):
         make(images, trained.folder, weights=True)
 
 
-def test_an_interrupted_fleet_keeps_the_early_weights(images, trained, tmp_path):
-    made = make(images, tmp_path / "cut", weights=True, keep=KEEP[:1])
-    with pytest.raises(TimeoutError):
-        shadow_models.train(str(made.folder), 0, budget=0)
-    assert trainer.epochs_done(made.runs[0]) == 1 and "weights_1" in made.runs[0].names()
-    made.train(jobs=1, progress=False)
-    assert torch.equal(training.logits(made.model(0, at=1), images[0]), trained.logits(0, at=1)[0])
-
-
 # -- what a model is ---------------------------------------------------------------------------------------------------
 
 
@@ -141,35 +132,6 @@ def test_no_two_models_share_a_seed(trained):
     others = [{"seed": seed} for seed in range(50)]
     seeds = [shadow_models._seed(settings, m) for settings, m in itertools.product(others, range(16))]
     assert len(set(seeds)) == len(seeds)
-
-
-def test_logits_of_an_early_epoch_are_those_of_then(trained, images, tmp_path):
-    """Not those of a training that ends there: the rate would fall sooner."""
-    pixels, _ = images
-    seed = shadow_models._seed(trained.settings, 2)
-    built, seen = fresh(seed), {}
-
-    def watch(epoch):
-        seen[epoch] = training.logits(built, pixels)
-
-    members = batches.subset(images, KEEP[2])
-    training.fit(built, members, RECIPE, seed=seed, sample=shadow_models.SAMPLE, watch=watch, progress=False)
-    assert trained.at == [1, 3]
-    assert trained.logits(2, at=1).shape == (1, IMAGES, 10) and trained.logits(2).shape == (2, IMAGES, 10)
-    assert torch.equal(trained.logits(2, at=1)[0], seen[1]) and not torch.equal(seen[1], seen[3])
-    with pytest.raises(ValueError, match=r"at=2 is no epoch whose logits were kept; this fleet has \[1, 3\]"):
-        trained.logits(2, at=2)
-
-
-def test_the_sets_normalisation_is_the_models(tmp_path):
-    drawn = data.load("cifar10_samples")
-    grey = data.Normalise((0.5,) * 3, (0.25,) * 3)
-    keep = data.in_out(20, 2, 0)
-    made = shadow_models.make("vit_cifar", RECIPE, drawn, keep, model=TINY, normalise=grey, folder=tmp_path / "grey")
-    assert shadow_models._build(made.settings, 0).normalise == grey
-    of_set = shadow_models.make("vit_cifar", RECIPE, drawn, keep, model=TINY, folder=tmp_path / "own")
-    assert shadow_models._build(of_set.settings, 0).normalise == drawn.normalise
-    assert of_set.settings["model"]["changes"]["num_classes"] == len(drawn.classes)
 
 
 # -- fleets ------------------------------------------------------------------------------------------------------------

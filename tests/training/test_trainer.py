@@ -23,7 +23,7 @@ from weights import same
 
 from privlab import compute, data, models, training
 from privlab.data import Normalise
-from privlab.training import History, Recipe, batches, optimisers, recipes, trainer
+from privlab.training import History, Recipe, batches, recipes, trainer
 
 DRAWN = torch.Generator().manual_seed(0)
 LABELS = torch.arange(24) % 3
@@ -122,52 +122,6 @@ def test_two_steps_of_adamw_by_hand():
         torch.testing.assert_close(got.detach(), expected, rtol=1e-10, atol=1e-12)
 
 
-def test_two_steps_of_sgd_by_hand():
-    recipe = Recipe(
-        epochs=2, batch_size=24, optimiser="sgd", lr=0.1, weight_decay=0.3, momentum=0.7, schedule="constant"
-    )
-    model = linear()
-    values = [p.detach().clone() for p in model.parameters()]
-    fit(model, recipe)
-    buffers = [torch.zeros_like(p) for p in values]
-    for _ in range(2):
-        for i, g in enumerate(gradient(*values)):
-            buffers[i] = 0.7 * buffers[i] + g + 0.3 * values[i]
-            values[i] = values[i] - 0.1 * buffers[i]
-    for got, expected in zip(model.parameters(), values, strict=True):
-        torch.testing.assert_close(got.detach(), expected, rtol=1e-10, atol=1e-12)
-
-
-def test_the_gradient_is_cut_to_the_norm():
-    recipe = Recipe(
-        epochs=1,
-        batch_size=24,
-        optimiser="sgd",
-        lr=1.0,
-        weight_decay=0,
-        momentum=0,
-        schedule="constant",
-        clip_norm=0.01,
-    )
-    model = linear()
-    before = [p.detach().clone() for p in model.parameters()]
-    fit(model, recipe)
-    moved = torch.cat([(p - q).flatten() for p, q in zip(model.parameters(), before, strict=True)])
-    assert moved.norm().item() == pytest.approx(0.01, rel=1e-3)
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.2])
-def test_the_objective_is_the_smoothed_loss_on_normalised_pixels(smoothing):
-    model = linear()
-    model.normalise = Normalise((0.4,), (0.2,))
-    x = (PIXELS.double() / 255 - 0.4) / 0.2
-    log_p = F.log_softmax(model(x), dim=1)
-    targets = (1 - smoothing) * torch.eye(3, dtype=torch.float64)[LABELS] + smoothing / 3
-    expected = -(targets * log_p).sum(1).mean().item()
-    history = fit(model, Recipe(epochs=1, batch_size=24, label_smoothing=smoothing))
-    assert history.objective == [pytest.approx(expected, rel=1e-9)]
-
-
 @pytest.mark.parametrize(
     "change", [dict(mixup=0.8), dict(cutmix=1.0), dict(mixup=0.8, cutmix=1.0, label_smoothing=0.1)]
 )
@@ -193,14 +147,6 @@ def test_every_step_has_its_own_rate():
     finally:
         handle.remove()
     assert rates == [recipes.learning_rate(BUSY, step, 24) for step in range(20)] and len(set(rates)) > 15
-
-
-def test_bytes_and_floats_are_the_same_images():
-    recipe = replace(BUSY, augment="none")
-    first, second = tiny(), tiny()
-    fit(first, recipe)
-    fit(second, recipe, (PIXELS.float() / 255, LABELS.int()))
-    assert same(first, second)
 
 
 def test_a_batch_of_one_would_stop_batchnorm_and_does_not_occur():
@@ -288,36 +234,6 @@ def test_an_interrupted_training_goes_on_to_the_same_bits(tmp_path, epochs, opti
     assert run.complete and same(run.load("weights"), whole)
 
 
-@pytest.mark.parametrize("kind", ["adam", "adamw", "sgd"])
-def test_what_an_optimiser_remembers_can_be_given_to_another(kind):
-    """The next step is then the same to the bit, at the other's own rate; without its memory it is not."""
-    recipe = Recipe(epochs=1, optimiser=kind, lr=0.1)
-
-    def step(model, optimiser):
-        optimiser.zero_grad()
-        F.cross_entropy(model(PIXELS.double() / 255), LABELS).backward()
-        optimiser.step()
-
-    first = linear()
-    optimiser = optimisers.build(recipe, first)
-    for _ in range(3):
-        step(first, optimiser)
-    held = {name: tensor.clone() for name, tensor in optimisers.memory(optimiser).items()}
-    assert all(isinstance(tensor, torch.Tensor) for tensor in held.values())
-    weights = {name: tensor.clone() for name, tensor in first.state_dict().items()}
-    copies = []
-    for memory in (held, {}):
-        model = linear(seed=9)
-        model.load_state_dict(weights)
-        copies.append((model, optimisers.build(recipe, model)))
-        optimisers.remember(copies[-1][1], memory)
-    for model, own in ((first, optimiser), *copies):
-        own.param_groups[0]["lr"] = 0.05  # the rate is the recipe's, and no part of the memory
-        step(model, own)
-    (with_memory, _), (without, _) = copies
-    assert same(first, with_memory) and not same(first, without)
-
-
 KILLED = """
 import sys
 from test_trainer import LONG, compute, fit, tiny
@@ -347,18 +263,6 @@ def test_a_killed_process_loses_an_epoch_at_most(tmp_path, epochs):
     assert epochs[0] in (saved, saved + 1) and epochs[0] < 60  # killed behind a save that it had no time to tell
     fit(whole, LONG)
     assert same(resumed, whole)
-
-
-def test_a_complete_run_is_loaded_and_nothing_is_written(tmp_path, epochs):
-    run = compute.Run("victim", {}, tmp_path)
-    first, second = tiny(), tiny(seed=3)
-    history = fit(first, BUSY, run=run, test=SET)
-    before = {path: path.stat().st_mtime_ns for path in run.path.iterdir()}
-    again = fit(second, BUSY, run=compute.Run("victim", {}, tmp_path), test=SET)
-    assert len(epochs) == 5 and same(first, second) and again == history and not second.training
-    assert {path: path.stat().st_mtime_ns for path in run.path.iterdir()} == before
-    assert run.load("checkpoint") == {}  # the optimiser's state went when it was no longer needed
-    assert json.loads((run.path / "history.json").read_text()) == dataclasses.asdict(history)
 
 
 def test_killed_between_the_last_epoch_and_the_end(tmp_path, monkeypatch, epochs):
@@ -444,12 +348,6 @@ def test_evaluate_by_hand():
     loss, accuracy = training.evaluate(Fixed(), (PIXELS[:3], torch.tensor([1, 1, 0])))
     assert accuracy == pytest.approx(2 / 3)
     assert loss == pytest.approx((np.log(1 + np.exp(-1)) + np.log(1 + np.exp(2)) + np.log(2)) / 3, rel=1e-6)
-
-
-def test_images_of_a_wrong_size_are_named():
-    model = models.build("vit_cifar", depth=1, embed_dim=32)
-    with pytest.raises(ValueError, match=r"images: shape \(2, 3, 16, 16\) does not fit the model"):
-        training.logits(model, torch.rand(2, 3, 16, 16))
 
 
 # -- errors -------------------------------------------------------------------------------------------------------------------
