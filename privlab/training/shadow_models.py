@@ -87,7 +87,7 @@ class Fleet:
         at = last if at is None else at
         if at != last and (at not in self.at or not self.settings.get("weights")):
             raise ValueError(
-                f"at={at}: no weights of it were kept; give shadow_models.make weights=True and at=({at},)"
+                f"at={at} is no epoch whose weights were kept; give weights=True and at=({at},) to shadow_models.make"
             )
         weights = self._kept(m, "weights" if at == last else f"weights_{at}")
         built: Any = _build(self.settings, m)

@@ -100,7 +100,7 @@ def test_a_fleet_keeps_the_weights_of_the_epochs_that_it_is_asked_for(images, tr
         assert all(torch.equal(a, b) for a, b in zip(last.parameters(), made.model(m, at=3).parameters(), strict=True))
         assert not early.training and early.image_shape == last.image_shape == (3, 32, 32)
     assert "weights_3" not in made.runs[0].names()  # the last epoch's are there once
-    with pytest.raises(ValueError, match=r"at=2: no weights of it were kept; give .*weights=True and at=\(2,\)"):
+    with pytest.raises(ValueError, match=r"at=2 is no epoch whose weights were kept; give weights=True and at=\(2,\)"):
         made.model(0, at=2)
 
 
