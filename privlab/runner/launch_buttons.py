@@ -19,7 +19,7 @@ NOWHERE = "buttons stand here once the repository has an address: `python -m pri
 
 
 class Repository(NamedTuple):
-    """A git repository: its address, such as https://github.com/OWNER/NAME, and the branch that readers get."""
+    """A repository on GitHub, from where Binder, Colab and Kaggle take notebooks: https://github.com/OWNER/NAME, and a branch."""
 
     address: str
     branch: str = "main"
@@ -34,18 +34,15 @@ def repository(root: Path) -> Repository | None:
 
 
 def links(place: Repository | None, path: str) -> dict[str, str]:
-    """Where a reader can open a file of the repository, such as labs/00_start_here.ipynb: name -> address.
-
-    Empty without a repository, and for one that is not on GitHub, from where Binder, Colab and Kaggle take notebooks.
-    """
-    at = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(\.git)?/?", place.address) if place else None
-    if not place or not at:
+    """Where a reader can open a file of the repository, such as labs/00_start_here.ipynb: name -> address; empty without a repository."""
+    if not place:
         return {}
+    owner_name = place.address.removeprefix("https://github.com/")
     branch, path = quote(place.branch), quote(path)
-    page = f"https://github.com/{at[1]}/blob/{branch}/{path}"
+    page = f"{place.address}/blob/{branch}/{path}"
     return {
-        "Binder": f"https://mybinder.org/v2/gh/{at[1]}/{quote(place.branch, safe='')}?urlpath=lab/tree/{path}",
-        "Colab": f"https://colab.research.google.com/github/{at[1]}/blob/{branch}/{path}",
+        "Binder": f"https://mybinder.org/v2/gh/{owner_name}/{quote(place.branch, safe='')}?urlpath=lab/tree/{path}",
+        "Colab": f"https://colab.research.google.com/github/{owner_name}/blob/{branch}/{path}",
         "Kaggle": f"https://www.kaggle.com/kernels/welcome?src={quote(page, safe=':/')}",
         "GitHub": page,
     }
@@ -53,8 +50,7 @@ def links(place: Repository | None, path: str) -> dict[str, str]:
 
 def badges(place: Repository, path: str) -> str:
     """The line at the head of a notebook, in Markdown; words and no pictures, which would tell others who reads."""
-    places = links(place, path).items()
-    return "Open this lab in " + " · ".join(f"[{name}]({address})" for name, address in places) if places else ""
+    return "Open this lab in " + " · ".join(f"[{name}]({address})" for name, address in links(place, path).items())
 
 
 def setup(place: Repository) -> str:
@@ -80,15 +76,14 @@ if (colab or "KAGGLE_KERNEL_RUN_TYPE" in os.environ) and not importlib.util.find
 def settle(root: Path, place: Repository | None) -> list[Path]:
     """Write an address into the files of the repository in `root` that name it, or take it out where there is none; the paths.
 
-    The notebooks follow with `pairing.pair`. Raises ValueError, before anything is written, for an address or a branch that would end
-    a string in a notebook.
+    The notebooks follow with `pairing.pair`. Raises ValueError, before anything is written, for an address that is not one of GitHub, or
+    a branch that would end a string in a notebook.
     """
     address, branch = place or ("", "main")
-    if place and not re.fullmatch(r"https://[\w./~+-]+ [\w./+-]+", f"{address} {branch}"):
+    form = r"https://github\.com/[\w.-]+/[\w.-]+(?<!\.git) [\w./+-]+"
+    if place and not re.fullmatch(form, f"{address} {branch}"):
         raise ValueError(f"address={address!r} with branch={branch!r} is none; try https://github.com/OWNER/NAME")
-    buttons = NOWHERE
-    if place:
-        buttons = f"{badges(place, DOOR) or f'[the repository]({address})'}. Binder has 2 GB: labs 00 to 05 at `smoke`"
+    buttons = f"{badges(place, DOOR)}. Binder has 2 GB: labs 00 to 05 at `smoke`" if place else NOWHERE
     lines = {  # file -> (what stands before the line, the line, what it is from now on)
         "pyproject.toml": (r"\[tool\.privlab\]\n", r"repository = .*\nbranch = .*", f'repository = "{address}"\nbranch = "{branch}"'),
         "CITATION.cff": (r"\nlicense: .*\n", r"(repository-code: .*\n)?", f"repository-code: {address}\n" if place else ""),

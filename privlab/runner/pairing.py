@@ -47,7 +47,8 @@ def published(source: Path, place: launch_buttons.Repository | None, links: bool
         return lab
     code = next(i for i, cell in enumerate(lab.cells) if cell.cell_type == "code")
     lab.cells.insert(code, new_code_cell(launch_buttons.setup(place), metadata={"tags": ["setup"]}))
-    if links and (line := launch_buttons.badges(place, f"labs/{catalogue.Lab(source).name}.ipynb")):
+    if links:
+        line = launch_buttons.badges(place, f"labs/{catalogue.Lab(source).name}.ipynb")
         lab.cells.insert(0, new_markdown_cell(line))
     _number(lab)
     return lab
