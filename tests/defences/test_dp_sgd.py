@@ -96,6 +96,42 @@ def test_opacus_own_hooks_give_the_same():
     torch.testing.assert_close(left(model), left(theirs._module), rtol=1e-4, atol=1e-6)
 
 
+def test_gradients_of_a_linear_layer_by_hand():
+    """(softmax - onehot) of each image on its pixels, cut to 0.2 in all, added up, over the expected size of the batch."""
+    model = linear()
+    said = private_gradients(model, X, LABELS[:7], clip=0.2, noise=0.0, size=5)
+    pixels = F.avg_pool2d(X, 8).flatten(1)
+    weight, bias = (p.detach() for p in model[2].parameters())
+    error = torch.softmax(pixels @ weight.T + bias, 1) - torch.eye(3, dtype=torch.float64)[LABELS[:7]]
+    norms = error.norm(dim=1) * (pixels.square().sum(1) + 1).sqrt()
+    assert (norms > 0.2).all()
+    error = error * (0.2 / norms)[:, None]
+    torch.testing.assert_close(model[2].weight.grad, error.T @ pixels / 5, rtol=1e-5, atol=1e-9)
+    torch.testing.assert_close(model[2].bias.grad, error.sum(0) / 5, rtol=1e-5, atol=1e-9)
+    assert said.item() == pytest.approx(F.cross_entropy(model(X), LABELS[:7]).item()) and not said.requires_grad
+
+
+def test_an_image_moves_a_step_by_no_more_than_the_clip():
+    """Any one left out, the sum changes by `clip` at most; and a tiny clip bounds the whole step."""
+    full, without = build().double(), build().double()
+    for i in range(7):
+        rest = [j for j in range(7) if j != i]
+        private_gradients(full, X, LABELS[:7], clip=0.01, noise=0.0, size=1)
+        private_gradients(without, X[rest], LABELS[rest], clip=0.01, noise=0.0, size=1)
+        assert 0 < (left(full) - left(without)).norm() <= 0.01 * (1 + 1e-9)
+    assert left(full).norm() <= 7 * 0.01
+
+
+def test_poisson_batches():
+    """Each image comes with the chance batch_size / images, by itself: the sizes have the mean and the variance of a binomial."""
+    recipe = Recipe(epochs=1, batch_size=2)
+    order = dp(8, 1e-5).order(recipe, 400, torch.Generator().manual_seed(0))
+    sizes = torch.tensor([len(rows) for rows in order], dtype=torch.float64)
+    assert len(order) == recipes.steps(recipe, 400) == 200 and (sizes == 0).any()
+    assert sizes.mean().item() == pytest.approx(2, abs=0.3) and sizes.var().item() == pytest.approx(2, abs=0.6)
+    assert len(torch.cat(order).unique()) < 400
+
+
 def test_the_noise_is_of_the_clips_size_and_there_for_empty_batches():
     model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 30))
     with torch.random.fork_rng():
