@@ -22,6 +22,7 @@ from tqdm.auto import tqdm
 
 from privlab.compute import machine
 
+PATIENCE = 5  # deaths in a row without a task done, after which the rest is given up
 WORKER_GB = 0.9  # what a process takes that has torch and a small model
 Outcome = tuple[int, Exception | None]  # a task's number; Taken, TimeoutError when time is over, or how it failed
 
@@ -59,43 +60,42 @@ def fan_out(
     gpu: processes are spread over the GPUs there are; on a cluster each task takes one of the resource "GPU".
     budget: seconds, after which tasks are left where they are, each at a checkpoint.  progress: show a bar.
     An interrupt ends the workers and loses no step that was kept; on a cluster, what has begun goes on to its end.
-    What was at work when a worker died is done again, one task at a time, and whose worker dies again has failed.
     Raises ValueError for jobs below 1; ConnectionError for a cluster without an answer or a worker; RuntimeError for the first task that
-    failed, when all others are done.
+    failed, when all others are done, and where workers die again and again.
     """
-    began, deaths, alone = time.time(), 0, 0
+    began, deaths, fruitless = time.time(), 0, 0
     todo = missing = [task for task in tasks if not task.finished()]
     if not missing:
         return f"{title}: nothing to do"
     cluster = address(cluster, jobs)
-    jobs = len(missing) if cluster else min(processes(jobs, gpu), len(missing))
+    jobs = 0 if cluster else min(processes(jobs, gpu), len(missing))
     where = f"the cluster at {cluster}" if cluster else f"{jobs} processes" if jobs > 1 else "one process"
     deadline = None if budget is None else began + budget
     failed: dict[str, Exception] = {}
     bar = tqdm(desc=title, total=len(missing), unit="task", disable=not progress, leave=False)
     with reach(cluster, gpu) if cluster else nullcontext() as client, bar:
         while todo:
-            turn = todo[:1] if alone else todo
+            # After a turn in which workers died and nothing was done, one goes alone: it may be what kills the others' workers.
+            turn = todo[:1] if fruitless else todo
             calls = [(n, task.call, task.arguments, deadline) for n, task in enumerate(turn)]
+            died: BrokenProcessPool | None = None
             try:
                 near = in_processes(jobs, 1, (delayed(_attempt)(*call) for call in calls), gpu)
                 for number, error in _far(client, gpu, calls) if client else near:
-                    task = turn[number]
+                    task = todo[number]
                     if error is None and not task.finished():
                         error = OSError("it left no result here; all machines need the same disk under the same path")
                     if error and not isinstance(error, Taken):
                         failed[task.name] = error
                     bar.update(error is None)
-            except BrokenProcessPool:
-                deaths += 1
-                if alone:
-                    why = "its worker died twice, as happens when memory runs out; try fewer jobs"
-                    failed[turn[0].name] = RuntimeError(why)
-                else:  # which of those at work it was is not told, so each goes alone now; tasks begin in their order
-                    alone = jobs + 1
-            alone = max(0, alone - 1)
-            behind = [*todo[len(turn) :], *turn]
-            if todo := [task for task in behind if not task.finished() and task.name not in failed]:
+            except BrokenProcessPool as death:
+                died, deaths = death, deaths + 1
+            again = [task for task in (*todo[1:], todo[0]) if not task.finished() and task.name not in failed]
+            fruitless = fruitless + 1 if died and len(again) == len(todo) else 0
+            if fruitless == PATIENCE:
+                why = f"workers died {PATIENCE} times in a row, as happens when memory runs out; try fewer jobs"
+                raise RuntimeError(f"{turn[0].name} is not done: {why}") from died
+            if todo := again:
                 time.sleep(1)  # another process may be through then, and memory free
     for name, error in failed.items():
         if not isinstance(error, TimeoutError):
@@ -188,7 +188,6 @@ def _attempt(number: int, call: Callable[..., None], arguments: Mapping[str, Any
     """Work at a task, with one thread and float32 as it is: its result is then the same to the bit wherever it is computed."""
     import torch  # not at the top: who starts workers need not wait for it
 
-    expected = (Taken,) if deadline is None else (Taken, TimeoutError)
     with _ALONE:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
@@ -198,9 +197,9 @@ def _attempt(number: int, call: Callable[..., None], arguments: Mapping[str, Any
             if left and left["budget"] <= 0:
                 raise TimeoutError
             call(**arguments, **left)
-        except expected as error:
-            return number, error
         except Exception as error:
+            if isinstance(error, Taken) or (isinstance(error, TimeoutError) and deadline):
+                return number, error
             failure = RuntimeError(f"{type(error).__name__}: {error}")  # of a kind that every process can read
             failure.add_note(traceback.format_exc())
             return number, failure

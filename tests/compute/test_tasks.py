@@ -76,11 +76,12 @@ def test_what_died_with_its_worker_is_done_again(tmp_path, errands):
     assert "3 done" in said and said.endswith(", 1 deaths of a worker") and {*"abc"} <= {*os.listdir(tmp_path)}
 
 
-def test_a_task_that_kills_its_worker_again_when_it_goes_alone_is_named_behind_the_others(tmp_path):
+def test_a_task_that_kills_its_worker_is_given_up_behind_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(tasks, "PATIENCE", 3)
     deadly = tasks.Task("deadly", os._exit, {"status": 3}, lambda: False)
-    with pytest.raises(RuntimeError, match="deadly failed: its worker died twice, .*; try fewer jobs"):
-        run([deadly, *folders(tmp_path, "abcd")])
-    assert {*"abcd"} == {*os.listdir(tmp_path)}
+    with pytest.raises(RuntimeError, match="deadly is not done: workers died 3 times in a row, .*; try fewer jobs"):
+        run([*folders(tmp_path, "ab"), deadly])
+    assert {*"ab"} == {*os.listdir(tmp_path)}
 
 
 def test_workers_are_kept_for_who_comes_in_the_same_environment_and_folder(tmp_path, errands, monkeypatch):

@@ -16,7 +16,7 @@ from torch import nn
 from privlab import compute, models, training
 from privlab.defences import dp_sgd, regularisers
 from privlab.defences.dp_sgd import dp, private_gradients
-from privlab.training import Recipe, trainer
+from privlab.training import Recipe, recipes, trainer
 
 RECIPE = Recipe(epochs=3, batch_size=8, lr=2e-3, weight_decay=0)
 PIXELS = torch.randint(0, 256, (20, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
