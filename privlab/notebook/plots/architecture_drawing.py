@@ -59,23 +59,25 @@ def stack(parts: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> str:
     return f'<div style="{WIDE}">{shown}</div>'
 
 
-def morph_block(step: int) -> Picture:
+def morph_block(step: int, before: int | None = None) -> Picture:
     """The block that a step of the morph from ResNet-50 to ConvNeXt-T changes, beside the same block before it.
 
-    step: 2 to 14.  The alt text names all layers and what changed.  Raises ValueError for a step that is none.
+    step: 1 to 14.  before: the step to compare with; the one before if not given, and step 1 itself where there is none.
+    The alt text names all layers and what changed.  Raises ValueError for a step that is none.
     """
-    steps, place = (step - 1, step), PLACES.get(step, BLOCK)
+    first = max(1, step - 1) if before is None else before
+    place = PLACES.get(step, BLOCK) if step - first == 1 else BLOCK
     with torch.device("meta"):  # layers have shapes there and no weights: an instant in place of a second
-        layers = [models.morph.outline(models.morph.build(n), *place) for n in steps]
-    columns, spoken = [], []
-    for n, stacked, words in zip(steps, layers, marks(*layers), strict=True):
+        layers = [models.morph.outline(models.morph.build(n), *place) for n in (first, step)]
+    columns, spoken = "", []
+    for n, stacked, words in zip((first, step), layers, marks(*layers), strict=True):
         title = f"{n}: {models.morph.STEPS[n].name}"
-        columns.append(f'<div style="{WIDE}"><strong>{html.escape(title)}</strong>{_boxes(stacked, words)}</div>')
+        columns += f'<div style="{WIDE}"><strong>{html.escape(title)}</strong>{_boxes(stacked, words)}</div>'
         told = [f"{layer} ({word})" if word else layer for layer, word in zip(stacked, words, strict=True)]
         spoken.append(f"{title}: {', '.join(told)}")
     alt = f"Two blocks as stacks of layers. {'. '.join(spoken)}."
     look = "display:flex;flex-wrap:wrap;align-items:flex-start;gap:12px 28px;margin:.6em 0"
-    return Picture(f'<div role="img" aria-label="{html.escape(alt)}" style="{look}">{"".join(columns)}</div>', alt)
+    return Picture(f'<div role="img" aria-label="{html.escape(alt)}" style="{look}">{columns}</div>', alt)
 
 
 def thumbs(found: Collection[Tensor]) -> str:

@@ -40,10 +40,11 @@ def test_the_block_of_a_step_stands_beside_the_one_before():
     drawn = plots.morph_block(10)
     assert f"10: {morph_steps.STEPS[10].name}" in drawn.alt and "9: " in drawn.alt
     assert drawn.alt.count("GELU (gone)") == 2 == drawn.html.count("<strong>gone: </strong>GELU")
+    assert "(" not in plots.morph_block(1).alt.partition("layers.")[2]  # nothing before it, nothing changed
     assert "maximum of 3 x 3" in plots.morph_block(4).alt  # the step changes the stem, so the stem is shown
-    for step, missing in ((1, "0"), (15, "15")):  # before the first there is none to stand beside it
-        with pytest.raises(ValueError, match=missing):
-            plots.morph_block(step)
+    assert "14: " in plots.morph_block(14, before=1).alt
+    with pytest.raises(ValueError, match="15"):
+        plots.morph_block(15)
 
 
 def test_a_block_is_told_in_words_has_its_shortcut_and_letters_that_can_be_read():
