@@ -48,15 +48,19 @@ def verdicts(lab: str, first: int = SHOWN) -> Verdicts:
 
 @dataclass(frozen=True, repr=False)
 class Verdicts:
-    """Claims beside what was measured: a table in HTML, one line in a terminal.  first: how many rows are not folded."""
+    """Claims beside what was measured: a table in HTML, lines in a terminal.  first: how many rows are not folded."""
 
     title: str
     judgements: Sequence[Judgement]
     first: int = SHOWN
 
     def __repr__(self) -> str:
-        """One line: what the table is of, and how many claims it holds."""
-        return f"{self.title.partition(':')[0]}, claims: {len(self.judgements)}"
+        report, lines = ledger.report, [self.title]
+        for j in self.judgements:
+            why = [*report.reasons(j), f"more: {ledger.papers.page(j.claim.id)} in the book"]
+            lines += [f"  {report.verdict(j).upper()}: {j.claim.statement}", f"    {_source(j)}"]
+            lines += [f"    {text}" for text in (f"here: {report.ours(j)}", *why)]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """Two columns that fit a telephone, and at most 700 pixels."""

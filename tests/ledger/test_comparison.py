@@ -86,5 +86,5 @@ def test_what_a_paper_s_own_numbers_deny_says_so_wherever_it_is_shown():
         assert re.search(r"\b(denies|deny|contradicts?)\b", f"{claim.statement} {claim.note}"), f"say it of {claim.id}"
     judged = [Judgement(claim, "class", "measuring", "") for claim in denied]
     shown = Verdicts("", judged)
-    for text in (report.render(judged, "md"), report.render(judged, "csv"), shown._repr_html_()):
+    for text in (report.render(judged, "md"), report.render(judged, "csv"), repr(shown), shown._repr_html_()):
         assert text.count("these contradict the claim") == len(denied) > 0

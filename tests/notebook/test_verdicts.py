@@ -107,10 +107,16 @@ def test_no_text_breaks_out_of_html():
     assert {*page.names} == {*ours.split()} and page.text.count("<script>") == 6
 
 
-def test_a_terminal_shows_the_lab_and_how_many_claims():
-    shown = widgets.verdicts("05")
-    assert repr(shown) == f"Lab 05, claims: {len(shown.judgements)}"
-    assert repr(Verdicts("The title", [THREE, THREE])) == "The title, claims: 2"
+def test_it_reads_in_a_terminal():
+    assert repr(Verdicts("The title", [THREE])).splitlines() == [
+        "The title",
+        "  NOT REPRODUCED, A STAND-IN: Statement of koh2024.three.",
+        "    the paper (Table 1): PSNR (a) = 36.24 ± 5.21 dB; PSNR (b) = 40 dB; these contradict the claim",
+        "    here: psnr[a] = 40 ± 1.5 (n=4); psnr[b] = 20 (n=1)",
+        "    reason for not reproduced",
+        "    class: small networks",
+        "    more: claims/koh2024.html#koh2024.three in the book",
+    ]
 
 
 def test_a_lab_shows_each_of_its_claims():
