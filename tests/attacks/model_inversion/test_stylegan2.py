@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 import torch
 import torchvision.transforms.functional as TF
-from safetensors.torch import save_file
+from safetensors.torch import save
 from weights import same
 
 from privlab.attacks.model_inversion import generator_files, stylegan2
+from privlab.data import integrity
 
 NETWORKS = '''
 import torch
@@ -132,8 +133,8 @@ def pickled(network, tmp_path, request):
 
 @pytest.fixture
 def weights(tmp_path):
-    save_file(drawn(), tmp_path / "tiny.safetensors")
-    (tmp_path / "tiny.json").write_text(json.dumps(SETTINGS))
+    integrity.write(tmp_path / "tiny.safetensors", save(drawn()))
+    integrity.write(tmp_path / "tiny.json", json.dumps(SETTINGS).encode())
     return tmp_path / "tiny.safetensors"
 
 
@@ -301,7 +302,7 @@ def test_weights_that_are_not_there_or_do_not_fit_are_told(checkout, weights, tm
         (json.dumps(SETTINGS | {"c_dim": 10}), "this network draws 10 classes; take one without"),
         ("no JSON", "cannot be read"),
     ):
-        weights.with_suffix(".json").write_text(content)
+        integrity.write(weights.with_suffix(".json"), content.encode())
         with pytest.raises(ValueError, match=says):
             stylegan2.StyleGAN2(checkout, weights)
     pickled = weights.rename(tmp_path / "tiny.pkl")
