@@ -150,19 +150,20 @@ def _npm(origin: Origin, work: Path) -> None:
 
 
 def _call(command: list[str], *arguments: object, work: Path, size: int) -> None:
-    """Run a client in `work/got`, its temporary files kept in `work`, with a bar of what has landed there of so many bytes.
+    """Run a client in `work/got`, its temporary files kept in `work`, with a bar of what has landed there.
 
-    Raises RuntimeError that says what it complained of.
+    size: bytes that will have landed; 0 if nobody knows.  Raises RuntimeError that says what it complained of.
     """
     inside = dict(cwd=work / "got", env=os.environ | {"TMPDIR": str(work), "LC_ALL": "C"}, stdin=subprocess.DEVNULL)
     with (
         open(work / "said.txt", "w+", errors="replace") as said,
         subprocess.Popen([*command, *map(str, arguments)], **inside, stdout=said, stderr=said) as process,  # type: ignore[call-overload]
-        tqdm(total=size, unit="B", unit_scale=True, leave=False) as bar,
+        tqdm(total=size or None, unit="B", unit_scale=True, leave=False) as bar,
     ):
         while process.poll() is None:
             time.sleep(0.3)
-            bar.n = min(size, _weight(work))
+            landed = _weight(work)
+            bar.n = min(size or landed, landed)
             bar.refresh()
         said.seek(0)
         lines = [line.strip() for line in said if line.strip()]

@@ -7,6 +7,7 @@ came from; `fetch` makes it, checks it and hands it out, `verify` hashes it agai
 from __future__ import annotations
 
 import contextlib
+import datetime
 import difflib
 import errno
 import functools
@@ -99,14 +100,14 @@ def complete(name: str, to: Where = None) -> bool:
     return bool(_recorded(name, to))
 
 
-def _recorded(name: str, to: Where) -> dict[str, str]:
+def _recorded(name: str, to: Where, sizes: bool = True) -> dict[str, str]:
     """File -> SHA-256 as the manifest has them; empty where it is another's, or of an older layout, or a file has another size."""
     source, place = describe(name), folder(to) / name
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
         files = manifest["files"]
         whole = manifest["source"] == name and all(
-            (place / file).stat().st_size == files[file]["size"]
+            (not sizes or (place / file).stat().st_size == files[file]["size"])
             and source.contents.get(file, files[file]["contents"]) == files[file]["contents"]
             for file in source.layout
         )
@@ -145,10 +146,13 @@ def verify(name: str, to: Where = None) -> None:
     source, place = describe(name), folder(to) / name
     if not (place / MANIFEST).exists():
         raise FileNotFoundError(f"{name!r} is not in {folder(to)}; fetch it first")
-    if not (recorded := _recorded(name, to)):
-        raise ValueError(f"{place} is damaged or of an older layout; {_cure(name, place)}")
+    if not (recorded := _recorded(name, to, sizes=False)):
+        raise ValueError(f"{place / MANIFEST} is damaged or of an older layout; {_cure(name, place)}")
     for file, expected in recorded.items():
-        integrity.check(place / file, expected, _cure(name, place))
+        if not (place / file).is_file():
+            raise ValueError(f"{place / file} is missing; {_cure(name, place)}")
+        if (digest := downloads.sha256(place / file)) != expected:
+            raise ValueError(f"{place / file}: SHA-256 is {digest}, expected {expected}; {_cure(name, place)}")
         if (digest := fingerprint(place / file)) != (expected := source.contents.get(file, digest)):
             raise ValueError(f"{place / file}: its tensors hash to {digest}, expected {expected}; {_cure(name, place)}")
 
@@ -228,7 +232,16 @@ def _lay_out(source: Source, origin: Origin, paths: list[Path], root: Path) -> N
                 save_file(ordered, fresh / file, metadata=names)
                 (fresh / file).chmod(0o644)  # safetensors writes for the owner alone, and a class shares one folder
                 files[file] = _record(source, file, fresh / file)
-            manifest = {"source": source.name, "origin": str(origin), "files": files}
+            manifest = {
+                "source": source.name,
+                "origin": str(origin),
+                "downloaded": [
+                    {"file": path.name, "sha256": downloads.sha256(path), "expected": file.sha256}
+                    for path, file in zip(paths, origin.files, strict=True)
+                ],
+                "files": files,
+                "prepared": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            }
             (fresh / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
             shutil.rmtree(root / source.name, ignore_errors=True)
             os.replace(fresh, root / source.name)

@@ -106,15 +106,16 @@ def measure(
         jobs = jobs or 1  # of one card
     gpu = device == "cuda"
     tasks.processes(jobs, gpu)  # what cannot be done is told before it is registered
-    there = [one for one in map(find, names) if size in one.sizes]
-    if any(plan.missing for plan in plans(names, size, root)):
-        _make_writable(root)  # not found out after hours
-    if size != "smoke":  # where the range of a decorator moved on, it is a further try
-        known = {one.name: [entry.range for entry in _registered(one, size, root)] for one in there}
-        new = [registration(one.name, size) for one in there if one.range(size) not in known[one.name]]
-        if new:
-            evidence.register(new, root)
+    new = []
+    for one in (one for one in map(find, names) if size in one.sizes and size != "smoke"):
+        if one.range(size) not in [entry.range for entry in _registered(one, size, root)]:
+            new.append(registration(one.name, size))  # where the range of a decorator moved on, it is a further try
     listed = plans(names, size, root)
+    if new or any(plan.missing for plan in listed):
+        _make_writable(root)  # not found out after hours
+    if new:
+        evidence.register(new, root)
+        listed = plans(names, size, root)
     work = [
         tasks.Task(
             name=f"{plan.experiment} {size} {n}",

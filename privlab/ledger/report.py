@@ -100,8 +100,9 @@ def in_markdown(text: str) -> str:
 
 def render(judgements: Sequence[Judgement], form: str = "md") -> str:
     """The ledger as a page ("md"), the questions first, or as "csv" with a row a claim."""
+    table = [*map(_told, judgements)]
     if form == "csv":
-        return pd.DataFrame([*map(_told, judgements)]).to_csv(index=False, float_format="%.3g")
+        return pd.DataFrame(table).to_csv(index=False, float_format="%.3g")
     tested, reproduced, certain = holm(judgements)
     lines = ["# The ledger", "", *grid(counts(judgements)), ""]
     lines += [
@@ -113,7 +114,7 @@ def render(judgements: Sequence[Judgement], form: str = "md") -> str:
         lines += ["", "## What a reader wants answered first", "", *grid(rows)]
     for paper, name in PAPERS.items():
         shown = ["statement", "where", "printed", "ours", "verdict", "why", "id"]
-        rows = [[told[column] for column in shown] for told in map(_told, judgements) if told["paper"] == paper]
+        rows = [[told[column] for column in shown] for told in table if told["paper"] == paper]
         lines += ["", f"## {in_markdown(name)}", "", *grid([shown, *rows])] if rows else []
     return "\n".join(lines) + "\n"
 

@@ -171,7 +171,9 @@ def test_a_manifest_that_is_none_is_noticed(image_set, tmp_path, content):
     (path.parent / "manifest.json").write_text(content)
     with pytest.raises(ValueError, match="mnist_samples would be prepared again"):
         read()
-    with pytest.raises(ValueError, match=f"{path.parent} is damaged .* remove .* fetch 'mnist_samples' again"):
+    with pytest.raises(
+        ValueError, match=f"{path.parent}/manifest.json is damaged .* remove .* fetch 'mnist_samples' again"
+    ):
         sources.verify("mnist_samples", tmp_path)
 
 

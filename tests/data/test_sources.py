@@ -587,7 +587,7 @@ def test_verify_finds_one_changed_byte(faces, tmp_path):
     good = file.read_bytes()
     file.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
     assert sources.complete("faces", tmp_path)  # the size is right, so only hashing finds it
-    with pytest.raises(ValueError, match=rf"SHA-256 is {digest(file.read_bytes())}, expected {digest(good)}.; remove"):
+    with pytest.raises(ValueError, match=f"SHA-256 is {digest(file.read_bytes())}, expected {digest(good)}; remove"):
         sources.verify("faces", tmp_path)
 
 
@@ -740,7 +740,7 @@ def test_the_command_fetches_lists_and_verifies(faces, tmp_path, monkeypatch, ca
     assert str(tmp_path / "faces") in said and "here]" in said and "faces: good" in said
     (tmp_path / "faces" / "train.safetensors").write_bytes(b"x")
     assert command(monkeypatch, "--verify", "faces", *to) == 1
-    assert "is damaged" in capsys.readouterr().err
+    assert "SHA-256 is" in capsys.readouterr().err
 
 
 def test_the_command_goes_on_after_a_bad_name(faces, tmp_path, monkeypatch, capsys):

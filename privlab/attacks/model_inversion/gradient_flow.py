@@ -128,9 +128,8 @@ def _gradients(
     def keep(where: Any) -> Callable[..., Tensor]:
         def hook(module: nn.Module, args: tuple[Tensor], *output: Tensor) -> Tensor:
             value = output[0] if output else args[0]
-            copied = (
-                value.clone()
-            )  # goes on in any case: what follows may write into it, as timm's ReLU does into the sum
+            # a copy goes on in any case: what follows may write into it, as timm's ReLU does into the sum
+            copied = value.clone()
             passed[where] = copied if where in apart else value
             return copied
 
