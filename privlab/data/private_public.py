@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from privlab.data import attributes, identities
-
 
 @dataclass(frozen=True, repr=False)
 class Split:
@@ -79,42 +77,66 @@ def draw(
     each: int | None = None,
     public: int | Tensor | None = None,
 ) -> PrivatePublic:
-    """Draw the private people once for each seed.
+    """Draw the private people once for each seed; nobody is on both sides (Koh et al. 2024, section 8).
 
     pixels: (n, channels, height, width), bytes.  labels: (n,) who is on them.
     private: how many people, drawn by the seed; or who, the same in each draw, which then differ in their photographs.
-    held_out: photographs of each person kept for the test, see `identities.hold_out`.
+    held_out: photographs of each person kept for the test, see `hold_out`.
     each: photographs of each private person, drawn by the seed; all if not given.
     public: photographs of all public people together, drawn too; or, instead of theirs, the photographs of another set, bytes.
     Raises ValueError where nobody would be left on one side.
     """
-    everybody, outside = labels.unique(), public if isinstance(public, Tensor) else None
-    for name, value in (("each", each), ("public", public)):
-        if value is not None and not isinstance(value, Tensor):
-            attributes.count(name, value)
-    if not isinstance(private, int) and len(set(private)) < len(private):
-        raise ValueError(f"private={private!r} names somebody twice; name each once")
+    everybody, elsewhere = labels.unique(), isinstance(public, Tensor)
     parts, names, draws, at = [], [], [], 0
     for seed in seeds:
-        if not isinstance(private, int):
-            mine = torch.tensor(sorted(private))
-        elif outside is not None and private == len(everybody):
-            mine = everybody
-        else:
-            mine = identities.split(labels, private, seed)[0]
+        mine = _chosen(everybody, private, seed)
         others = everybody[~torch.isin(everybody, mine)]
-        if not torch.isin(mine, everybody).all() or (len(others) == 0 and outside is None):
+        if not torch.isin(mine, everybody).all() or len(mine) == 0 or (len(others) == 0 and not elsewhere):
             raise ValueError(
                 f"private={private!r} of the people {everybody.tolist()[:12]}: choose some, and leave some"
             )
-        identities.check_disjoint(mine, others)
         shuffled = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
         rows = torch.cat([shuffled[labels[shuffled] == who][:each] for who in mine])
-        theirs = pixels[shuffled[torch.isin(labels[shuffled], others)][:public]] if outside is None else outside
+        theirs = (
+            public if isinstance(public, Tensor) else pixels[shuffled[torch.isin(labels[shuffled], others)][:public]]
+        )
         who = torch.searchsorted(mine, labels[rows])
-        train, test = identities.hold_out(who, held_out, seed)
+        train, test = hold_out(who, held_out, seed)
         draws.append(Split(mine, others, torch.arange(at, at + len(rows)), train + at, test + at, theirs))
         parts.append(pixels[rows])
         names.append(who)
         at += len(rows)
     return PrivatePublic(torch.cat(parts), torch.cat(names), draws)
+
+
+def _chosen(everybody: Tensor, private: int | Sequence[int], seed: int) -> Tensor:
+    """The private people in rising order: those named, or so many, drawn by the seed."""
+    if not isinstance(private, int):
+        return torch.tensor(sorted(set(private)))
+    if private == len(everybody):
+        return everybody
+    order = torch.randperm(len(everybody), generator=torch.Generator().manual_seed(seed))
+    return everybody[order[:private]].sort().values
+
+
+def hold_out(labels: Tensor, each: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Keep the same number of photographs of every person for the test.
+
+    labels: (n,) the identity of each photograph.
+    each: how many of each person, as a whole number; or, as a fraction below 1, the share of all photographs, which is then divided
+        evenly among the people (0.1 as in PPA, which however draws without regard to the person).
+    Returns (train, test): places in `labels` in rising order, int64; together they are all, and each person is in both.
+    Raises ValueError where somebody would have no photograph left to train on.
+    """
+    people, counts = labels.unique(return_counts=True)
+    number = max(1, round(each * len(labels) / len(people))) if 0 < each < 1 else each
+    fewest = int(counts.min())
+    if not isinstance(number, int) or not 0 < number < fewest:
+        raise ValueError(
+            f"each={each!r} does not leave each person some to train on: identity {people[counts.argmin()]} has {fewest}; "
+            f"give a whole number from 1 to {fewest - 1}, or a fraction, or leave out the people with few"
+        )
+    drawn = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    test = torch.cat([drawn[labels[drawn] == person][:number] for person in people]).sort().values
+    in_test = torch.isin(torch.arange(len(labels)), test)
+    return (~in_test).nonzero()[:, 0], test

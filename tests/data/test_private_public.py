@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from privlab.data import private_public
 
@@ -73,15 +75,47 @@ def test_it_says_what_it_is():
     assert repr(private_public.draw(PIXELS, WHO, 3, 2, range(2))) == told
 
 
+@settings(deadline=None)
+@given(st.lists(st.integers(2, 9), min_size=1, max_size=8), st.integers(0, 3), st.randoms(use_true_random=False))
+def test_as_many_of_each_person_are_held_out_and_the_rest_is_all(counts, seed, order):
+    rows = [7 * person for person, n in enumerate(counts) for _ in range(n)]
+    order.shuffle(rows)
+    labels = torch.tensor(rows)
+    for each in range(1, min(counts)):
+        train, test = private_public.hold_out(labels, each, seed)
+        assert sorted(train.tolist() + test.tolist()) == list(range(len(labels)))
+        assert train.tolist() == sorted(train.tolist()) and test.tolist() == sorted(test.tolist())
+        assert labels[test].unique(return_counts=True)[1].tolist() == [each] * len(counts)
+        assert set(labels[train].tolist()) == set(rows)
+        assert torch.equal(test, private_public.hold_out(labels, each, seed)[1])
+
+
+def test_a_share_is_divided_evenly_among_the_people():
+    labels = torch.tensor([0] * 10 + [1] * 30)
+    assert labels[private_public.hold_out(labels, 0.2, 0)[1]].tolist() == [0] * 4 + [1] * 4  # 8 of 40
+    assert labels[private_public.hold_out(labels, 0.001, 0)[1]].tolist() == [0, 1]  # never nobody
+
+
+def test_which_are_held_out_is_drawn_by_the_seed_alone():
+    labels = torch.arange(3).repeat(30)
+    draws = {tuple(private_public.hold_out(labels, 5, seed)[1].tolist()) for seed in range(5)}
+    assert len(draws) == 5
+    state = torch.random.get_rng_state()
+    private_public.hold_out(labels, 5, 0)
+    assert torch.equal(state, torch.random.get_rng_state())
+    often = sum(private_public.hold_out(labels, 10, seed)[1].bincount(minlength=90) for seed in range(300)) / 300
+    assert (often - 1 / 3).abs().max() < 0.12  # 4 standard errors: every photograph has the same chance
+
+
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("each", "says"),
     [
-        (dict(each=-1), "each=-1 is not a number of photographs"),
-        (dict(public=0), "public=0 is not a number of photographs"),
-        (dict(private=[1, 1, 2]), "names somebody twice; name each once"),
+        (2, r"each=2 does not leave each person some to train on: identity 4 has 2; give a whole number from 1 to 1"),
+        (0, "each=0 does not leave"),
+        (1.5, "each=1.5 does not leave"),
+        (0.9, "each=0.9 does not leave"),
     ],
 )
-def test_a_draw_names_what_cannot_be_drawn(given, words):
-    pixels, labels = torch.zeros(12, 1, 4, 4, dtype=torch.uint8), torch.arange(12) // 3
-    with pytest.raises(ValueError, match=words):
-        private_public.draw(pixels, labels, **{"private": 2, "held_out": 1, "seeds": [0], **given})
+def test_nobody_is_left_without_photographs_to_train_on(each, says):
+    with pytest.raises(ValueError, match=says):
+        private_public.hold_out(torch.tensor([3, 3, 3, 3, 3, 4, 4]), each, 0)

@@ -286,7 +286,7 @@ def stronger_attacks(
             replace(RECIPES["digits"], epochs=epochs, batch_size=min(64, each)),
         )
     else:  # a reader's own, as the paper has it
-        mine = data.identities.load(faces, side)
+        mine = data.faces.load(faces, side)
         split = data.private_public.draw(mine.pixels, mine.labels, 1_000, 0.1, [seed], public=public)
         normalise, body, how = mine.normalise, ("ir152", dict[str, Any]()), RECIPES["koh2024_ir152"]
     draw = split.draws[0]

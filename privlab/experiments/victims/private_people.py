@@ -277,8 +277,8 @@ def photographs(faces: str, side: int) -> tuple[Tensor, Tensor, Tensor | None, d
     if faces == "orl":
         orl = data.attributes.load("orl", size=side)
         return orl.pixels, orl["person"], None, data.NORMALISE["orl"]
-    mine = data.identities.load(faces, side)
-    outside = None if faces == "stanford_dogs" else data.identities.load("ffhq", side).pixels
+    mine = data.faces.load(faces, side)
+    outside = None if faces == "stanford_dogs" else data.faces.load("ffhq", side).pixels
     return mine.pixels, mine.labels, outside, mine.normalise
 
 

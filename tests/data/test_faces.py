@@ -1,0 +1,375 @@
+"""Photographs that are asked for: the authors' layouts on small files of each, and the file that is made of them."""
+
+import csv
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+from torchvision.datasets import CelebA
+
+from privlab.data import attributes, faces
+
+
+def photo(path, shade, size=(12, 16)):
+    """One shade of grey, so that a photograph is known again after any crop and resize."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.full((size[1], size[0], 3), shade, np.uint8)).save(path)
+
+
+def shades(images):
+    return [round(float(p.float().mean())) for p in images.pixels]
+
+
+# -- people ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def scrub(tmp_path):
+    folder = tmp_path / "facescrub"
+    photo(folder / "actors/faces/Bob_B/2.png", 30)
+    photo(folder / "actors/faces/Bob_B/1.png", 20)
+    photo(folder / "actors/faces/Al_A/1.PNG", 10)
+    photo(folder / "actresses/faces/Ada_A/1.jpg", 40)
+    (folder / "actors/faces/Bob_B/notes.txt").write_text("no photograph")
+    return folder
+
+
+def test_facescrub(scrub, tmp_path):
+    place = faces.prepare("facescrub", scrub, 8, tmp_path / "data", progress=False)
+    known = faces.load("facescrub", 8, tmp_path / "data")
+    assert place == tmp_path / "data/facescrub/photos_8.safetensors"
+    assert known.pixels.shape == (4, 3, 8, 8) and known.pixels.dtype == torch.uint8
+    assert known.classes == ("Al_A", "Bob_B", "Ada_A")  # actors first, each group by name
+    assert known.labels.tolist() == [0, 1, 1, 2] and shades(known) == [10, 20, 30, 40]
+    images, labels = known.take([3, 0])
+    assert labels.tolist() == [2, 0] and images.min() >= 0 and images.max() <= 1
+    torch.testing.assert_close(known.normalise(images[1:])[0, 0, 0, 0].item(), 2 * 10 / 255 - 1)
+
+
+def test_the_file_is_what_safetensors_reads(scrub, tmp_path):
+    place = faces.prepare("facescrub", scrub, 5, tmp_path / "data", progress=False)  # 5: odd numbers of bytes
+    tensors = load_file(place)
+    assert tensors["images"].shape == (4, 3, 5, 5) and tensors["label.class"].dtype == torch.int64
+    assert int.from_bytes(place.read_bytes()[:8], "little") % 8 == 0
+    assert {p.name for p in place.parent.iterdir()} == {place.name, f"{place.name}.sha256"}  # no part is left beside it
+
+
+def test_the_middle_square_is_taken(tmp_path):
+    wide = np.zeros((10, 30, 3), np.uint8)
+    wide[:, 10:20] = (200, 100, 50)
+    path = tmp_path / "f/actors/faces/A/1.png"
+    path.parent.mkdir(parents=True)
+    photo(tmp_path / "f/actresses/faces/B/1.png", 1)
+    Image.fromarray(wide).save(path)
+    faces.prepare("facescrub", tmp_path / "f", 10, tmp_path, progress=False)
+    pixels = faces.load("facescrub", 10, tmp_path).pixels[0]
+    assert pixels.flatten(1).unique(dim=1).tolist() == [[200], [100], [50]]
+
+
+def test_facescrub_with_files_missing_says_which(scrub):
+    (scrub / "actresses").rename(scrub / "women")
+    with pytest.raises(FileNotFoundError, match="lacks facescrub/actresses/faces: it should hold FaceScrub's cropped"):
+        faces.prepare("facescrub", scrub, 8)
+    (scrub / "women").rename(scrub / "actresses")
+    (scrub / "actresses/faces/Nobody").mkdir()
+    with pytest.raises(FileNotFoundError, match="no valid file for the classes Nobody"):
+        faces.prepare("facescrub", scrub, 8)
+
+
+@pytest.mark.parametrize("damage", ["cut short", "no image"])
+def test_a_photograph_that_cannot_be_decoded_is_named_and_nothing_is_written(scrub, tmp_path, damage):
+    path = scrub / "actresses/faces/Ada_A/1.jpg"
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)).save(path)
+    path.write_bytes(path.read_bytes()[:1_000] if damage == "cut short" else b"<html>404</html>")
+    with pytest.raises(
+        ValueError, match=r"faces/Ada_A/1.jpg cannot be decoded \(.*\); replace the file, or take it away"
+    ):
+        faces.prepare("facescrub", scrub, 8, tmp_path / "data", progress=False)
+    assert list((tmp_path / "data/facescrub").iterdir()) == []
+
+
+def test_a_full_disk_is_told_in_one_line(scrub, tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"cannot write .*photos_8.safetensors: No space left on device"):
+        faces.prepare("facescrub", scrub, 8, tmp_path / "data", progress=False)
+    assert list((tmp_path / "data/facescrub").iterdir()) == []
+
+
+def test_photographs_are_not_held_together(scrub, tmp_path, monkeypatch):
+    """While a photograph is being decoded, the ones before it are in the file already, up to the writer's buffer."""
+    for k in range(40):
+        photo(scrub / f"actors/faces/Bob_B/x{k:02d}.png", k)
+    before, sizes = faces._square, []
+
+    def watched(path, box, size):
+        parts = list((tmp_path / "data/facescrub").glob(".photos*"))
+        sizes.append(parts[0].stat().st_size)
+        return before(path, box, size)
+
+    monkeypatch.setattr(faces, "_square", watched)
+    faces.prepare("facescrub", scrub, 64, tmp_path / "data", progress=False)
+    waiting = [k * 3 * 64 * 64 - size for k, size in enumerate(sizes)]
+    assert len(sizes) == 44 and max(waiting) < 12 * 3 * 64 * 64
+
+
+@pytest.fixture
+def celeb(tmp_path):
+    folder = tmp_path / "root"
+    rows = {1: 9, 2: 5, 3: 7, 4: 5, 5: 7, 6: 5, 7: 3}  # three photographs of 5, two of 7, one each of 9 and 3
+    for number in rows:
+        photo(folder / f"celeba/img_align_celeba/{number:06d}.jpg", 20 * number, (178, 218))
+    lines = [f"{number:06d}.jpg {person}" for number, person in rows.items()]
+    (folder / "celeba/identity_CelebA.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_celebas_people_are_those_with_most_photographs(celeb, tmp_path):
+    faces.prepare("celeba_people", celeb, 8, tmp_path, progress=False)
+    known = faces.load("celeba_people", 8, tmp_path)
+    assert known.classes == ("5", "7", "9", "3")  # 9 before 3: its photograph comes first
+    assert known.labels.tolist() == [0, 0, 0, 1, 1, 2, 3]
+    assert shades(known) == [40, 80, 120, 60, 100, 20, 140]
+    kept = faces.celeba_people(celeb, people=3)
+    assert kept.values == {"class": ("5", "7", "9")} and kept.labels == {"class": [0, 0, 0, 1, 1, 2]}
+
+
+def test_celeba_with_files_missing_says_which(celeb):
+    (celeb / "celeba/img_align_celeba/000004.jpg").unlink()
+    with pytest.raises(FileNotFoundError, match="lacks root/celeba/img_align_celeba/000004.jpg"):
+        faces.prepare("celeba_people", celeb, 8)
+    (celeb / "celeba/identity_CelebA.txt").unlink()
+    with pytest.raises(FileNotFoundError, match="lacks root/celeba/identity_CelebA.txt"):
+        faces.prepare("celeba_people", celeb, 8)
+
+
+def boxed(path, boxes):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    inner = "".join(
+        "<object><bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox></object>".format(*box)
+        for box in boxes
+    )
+    path.write_text(f"<annotation>{inner}</annotation>")
+
+
+@pytest.fixture
+def dogs(tmp_path):
+    folder = tmp_path / "dogs"
+    photo(folder / "Images/n02-Wire-haired_terrier/n02_1.jpg", 90)
+    half = np.full((20, 40, 3), 10, np.uint8)
+    half[:, 20:] = 150
+    (folder / "Images/n01-Chihuahua").mkdir()
+    Image.fromarray(half).save(folder / "Images/n01-Chihuahua/n01_7.png")
+    return folder
+
+
+def test_dogs_whole_and_in_their_boxes(dogs, tmp_path):
+    faces.prepare("stanford_dogs", dogs, 8, tmp_path / "whole", progress=False)
+    known = faces.load("stanford_dogs", 8, tmp_path / "whole")
+    assert known.classes == ("Chihuahua", "Wire-haired_terrier") and known.labels.tolist() == [0, 1]
+    assert shades(known) == [80, 90]  # half 10, half 150
+    boxed(dogs / "Annotation/n01-Chihuahua/n01_7", [(20, 0, 41, 20), (0, 0, 5, 5)])  # one pixel beyond: cut off
+    boxed(dogs / "Annotation/n02-Wire-haired_terrier/n02_1", [(0, 0, 5, 5)])
+    faces.prepare("stanford_dogs", dogs, 8, tmp_path / "boxes", progress=False)
+    assert shades(faces.load("stanford_dogs", 8, tmp_path / "boxes")) == [150, 90]  # the first box
+
+
+def test_dogs_with_files_missing_says_which(dogs):
+    (dogs / "Annotation").mkdir()
+    boxed(dogs / "Annotation/n01-Chihuahua/n01_7", [(0, 0, 5, 5)])
+    with pytest.raises(FileNotFoundError, match="lacks dogs/Annotation/n02-Wire-haired_terrier/n02_1: .* the boxes"):
+        faces.prepare("stanford_dogs", dogs, 8)
+    boxed(dogs / "Annotation/n02-Wire-haired_terrier/n02_1", [])
+    with pytest.raises(ValueError, match="n02_1 holds no box"):
+        faces.prepare("stanford_dogs", dogs, 8)
+    with pytest.raises(FileNotFoundError, match="lacks nowhere/Images"):
+        faces.prepare("stanford_dogs", dogs / "nowhere", 8)
+
+
+def test_ffhq_has_no_labels_and_the_larger_photographs_go_first(tmp_path):
+    folder = tmp_path / "ffhq"
+    for number in (0, 1, 2000):
+        photo(folder / f"thumbnails128x128/{number // 1000 * 1000:05d}/{number:05d}.png", number % 7 + 50)
+    faces.prepare("ffhq", folder, 8, tmp_path, progress=False)
+    known = faces.load("ffhq", 8, tmp_path)
+    assert known.classes == ("public",) and known.labels.tolist() == [0, 0, 0] and shades(known) == [50, 51, 55]
+    photo(folder / "images1024x1024/00000/00000.png", 99)
+    faces.prepare("ffhq", folder, 8, tmp_path, progress=False)
+    assert shades(faces.load("ffhq", 8, tmp_path)) == [99]
+
+
+def test_a_set_that_was_not_prepared_says_where_to_ask_and_what_to_run(scrub, tmp_path):
+    with pytest.raises(ValueError, match="did you mean 'ffhq'"):
+        faces.load("ffhqs", 8, tmp_path)
+    with pytest.raises(
+        FileNotFoundError, match="mmlab.*data_scripts/prepare.py celeba_people --from FOLDER --size 224"
+    ):
+        faces.load("celeba_people", 224, tmp_path)
+    faces.prepare("facescrub", scrub, 8, tmp_path, progress=False)
+    with pytest.raises(FileNotFoundError, match="no photos_64.safetensors in"):
+        faces.load("facescrub", 64, tmp_path)
+
+
+# -- attributes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def utk(tmp_path):
+    folder = tmp_path / "UTKFace"
+    names = [
+        "25_0_0_20170116174525125",
+        "31_1_2_20170116174525126",
+        "8_1_3_20170116174525127",
+        "60_0_4_20170116174525128",
+    ]
+    for k, name in enumerate(
+        [*names, "39_1_20170116174525129"]
+    ):  # the last lacks its race, as three of the real files do
+        photo(folder / f"{name}.jpg.chip.jpg", 40 * k, (200, 200))
+    return folder
+
+
+def test_utkface(utk, tmp_path):
+    place = faces.prepare("utkface", utk, size=16, to=tmp_path / "data", progress=False)
+    known = attributes.load("utkface", 16, tmp_path / "data")
+    assert place.parent.name == "utkface" and known.pixels.shape == (3, 3, 16, 16)
+    by_shade = sorted(
+        (int(p.float().mean()), int(g), int(r))
+        for p, g, r in zip(known.pixels, known["gender"], known["race"], strict=True)
+    )
+    assert by_shade == [(0, 0, 0), (40, 1, 2), (80, 1, 3)]  # "Others" and the file without a race are left out
+    assert known.values == {"gender": ("male", "female"), "race": ("White", "Black", "Asian", "Indian")}
+
+
+def test_a_folder_without_faces_is_told(tmp_path):
+    photo(tmp_path / "holiday.jpg", 3)
+    with pytest.raises(FileNotFoundError, match=r"holds 1 .jpg files, none of them named \[age\]_\[gender\]_\[race\]"):
+        faces.prepare("utkface", tmp_path)
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        faces.prepare("utkface", tmp_path / "nowhere")
+
+
+@pytest.fixture
+def fair(tmp_path):
+    folder = tmp_path / "fairface"
+    for split, rows in (
+        ("train", [("1", "20-29", "Female", "East Asian"), ("2", "0-2", "Male", "Black")]),
+        ("val", [("1", "20-29", "Male", "White")]),
+    ):
+        for name, *_ in rows:
+            photo(folder / split / f"{name}.jpg", 60, (224, 224))
+        with (folder / f"fairface_label_{split}.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["file", "age", "gender", "race", "service_test"])
+            writer.writerows([f"{split}/{name}.jpg", age, gender, race, True] for name, age, gender, race in rows)
+    return folder
+
+
+def test_fairface(fair, tmp_path):
+    faces.prepare("fairface", fair, size=16, to=tmp_path / "data", progress=False)
+    known = attributes.load("fairface", 16, tmp_path / "data")
+    assert [known.values["race"][k] for k in known["race"]] == ["East Asian", "Black", "White"]
+    assert [known.values["gender"][k] for k in known["gender"]] == ["Female", "Male", "Male"]
+    assert [known.values["age"][k] for k in known["age"]] == ["20-29", "0-2", "20-29"]
+
+
+def test_fairface_with_files_missing_says_which(fair):
+    (fair / "train/2.jpg").unlink()
+    with pytest.raises(FileNotFoundError, match="lacks fairface/train/2.jpg: it should hold FairFace's photographs"):
+        faces.prepare("fairface", fair)
+    (fair / "fairface_label_val.csv").unlink()
+    with pytest.raises(
+        FileNotFoundError, match="lacks fairface/fairface_label_val.csv: it should hold FairFace's labels"
+    ):
+        faces.prepare("fairface", fair)
+
+
+def test_fairface_with_another_table_is_told(fair):
+    (fair / "fairface_label_val.csv").write_text((fair / "fairface_label_val.csv").read_text().replace("race", "group"))
+    train = fair / "fairface_label_train.csv"
+    train.write_text(train.read_text().replace("race", "group"))
+    with pytest.raises(ValueError, match="has no column 'race'"):
+        faces.prepare("fairface", fair)
+
+
+@pytest.fixture
+def attributes_of_celeb(tmp_path, monkeypatch):
+    """Three photographs and the five lists of torchvision's layout; the MD5 sums are those of the full lists, so they are not asked."""
+    folder = tmp_path / "root"
+    inside = folder / "celeba"
+    names = [f"{k:06d}.jpg" for k in (1, 2, 3)]
+    for k, name in enumerate(names):
+        photo(inside / "img_align_celeba" / name, 50 * k)
+    lists = {
+        "list_attr_celeba.txt": ["3", "Eyeglasses Male Young", "1 -1 1", "-1 -1 1", "-1 1 -1"],
+        "identity_CelebA.txt": ["7", "8", "9"],
+        "list_bbox_celeba.txt": ["3", "x_1 y_1 width height", *["1 2 3 4"] * 3],
+        "list_landmarks_align_celeba.txt": ["3", " ".join(f"p{k}" for k in range(10)), *[" ".join("1" * 10)] * 3],
+        "list_eval_partition.txt": ["0", "1", "2"],
+    }
+    for name, lines in lists.items():
+        head, rows = lines[:-3], lines[-3:]
+        (inside / name).write_text(
+            "\n".join([*head, *(f"{n} {row}" for n, row in zip(names, rows, strict=True))]) + "\n"
+        )
+    monkeypatch.setattr(CelebA, "file_list", [(drive, None, name) for drive, _, name in CelebA.file_list])
+    return folder
+
+
+def test_celeba_through_torchvisions_loader(attributes_of_celeb, tmp_path):
+    faces.prepare("celeba", attributes_of_celeb, size=16, to=tmp_path / "data", progress=False)
+    known = attributes.load("celeba", 16, tmp_path / "data")
+    assert known["Eyeglasses"].tolist() == [1, 0, 0] and known["Male"].tolist() == [0, 0, 1]
+    assert known.values["Young"] == ("no", "yes") and "race" not in {name.lower() for name in known.values}
+    assert [int(p.float().mean()) for p in known.pixels] == [0, 50, 100]
+
+
+def test_lists_that_are_not_celebas_are_told(attributes_of_celeb, monkeypatch):
+    monkeypatch.undo()  # with its MD5 sums
+    with pytest.raises(ValueError, match="does not take these for CelebA's files"):
+        faces.prepare("celeba", attributes_of_celeb)
+
+
+def test_fewer_are_drawn_by_the_seed(utk, tmp_path):
+    faces.prepare("utkface", utk, size=8, limit=2, to=tmp_path / "data", progress=False)
+    assert len(attributes.load("utkface", 8, tmp_path / "data")) == 2
+
+
+def test_the_script_prepares_faces_or_says_what_is_missing(utk, tmp_path):
+    script = Path(__file__).parents[2] / "data_scripts/prepare.py"
+
+    def run(folder):
+        given = ["utkface", "--from", folder, "--size", "8", "--to", tmp_path / "data"]
+        command = [sys.executable, script, *given]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    done = run(utk)
+    assert done.returncode == 0 and Path(done.stdout.strip()).exists(), done.stderr
+    assert len(attributes.load("utkface", 8, tmp_path / "data")) == 3
+    failed = run(tmp_path / "nowhere")
+    assert failed.returncode == 1 and "Traceback" not in failed.stderr and "nowhere" in failed.stderr
+
+
+@pytest.mark.parametrize("mode", ["I;16", "RGB"])
+def test_a_photograph_of_sixteen_bits_keeps_its_greys(tmp_path, mode):
+    ramp = np.linspace(0, 65535, 256).round().astype(np.uint16)[None].repeat(8, 0)  # (8, 256)
+    photo = Image.fromarray(ramp) if mode == "I;16" else Image.fromarray((ramp // 257).astype(np.uint8)).convert("RGB")
+    photo.save(tmp_path / "ramp.png")
+    with Image.open(tmp_path / "ramp.png") as read:
+        assert read.mode == mode
+        np.testing.assert_array_equal(np.asarray(faces.converted(read, "L"))[0], np.arange(256))
+    assert faces._square(tmp_path / "ramp.png", None, 8).max() < 255
+
+
+def test_a_photograph_without_a_known_range_is_refused():
+    with pytest.raises(ValueError, match="a photograph of mode 'F' has no known range; save it with 8 or 16 bits"):
+        faces.converted(Image.fromarray(np.zeros((4, 4), np.float32)), "RGB")
