@@ -21,25 +21,14 @@ def subset(images: Labelled, indices: Sequence[int] | Sequence[bool] | Tensor) -
     """Some of a set as a pair of pixels and labels, the pixels as they are stored: the members of one training, say.
 
     indices: places in the set, in the order wanted, or one truth value an image (a row of a keep matrix).
-    Raises ValueError for a place outside the set, a mask of another length, or nothing at all.
     """
     pixels, labels = pair(images)
     rows = torch.as_tensor(indices)
-    if rows.dtype == torch.bool and rows.shape == labels.shape:
-        rows = rows.nonzero()[:, 0]
-    if rows.ndim != 1 or rows.numel() == 0 or rows.dtype == torch.bool or rows.is_floating_point():
-        raise ValueError(
-            f"indices: got {tuple(rows.shape)} of {rows.dtype}; give one or more places in the set, or {len(labels)} truth values"
-        )
-    if (outside := rows[(rows < 0) | (rows >= len(labels))]).numel():
-        raise ValueError(
-            f"indices holds {int(outside[0])}, and there are {len(labels):,} images; give 0 to {len(labels) - 1}"
-        )
-    return pixels[rows.long()], labels[rows.long()]
+    return pixels[rows], labels[rows]
 
 
 def pair(images: Labelled) -> tuple[Tensor, Tensor]:
-    """Pixels and labels of a set or a pair.  Raises ValueError where they do not fit together or are no images."""
+    """Pixels and labels of a set or a pair.  Raises ValueError where they do not fit together or are no images in [0, 1]."""
     pixels, labels = (images.pixels, images.labels) if isinstance(images, Images) else images
     labels = torch.as_tensor(labels)
     if pixels.ndim != 4 or len(pixels) == 0 or labels.shape != pixels.shape[:1] or labels.is_floating_point():
@@ -48,8 +37,6 @@ def pair(images: Labelled) -> tuple[Tensor, Tensor]:
             "give (n, channels, height, width) and one whole number each"
         )
     check_unit(pixels)
-    if not pixels.is_floating_point() and pixels.dtype != torch.uint8:
-        raise ValueError(f"images: pixels are {pixels.dtype}; give uint8, or floats in [0, 1]")
     return pixels, labels.long()
 
 

@@ -80,8 +80,6 @@ def opened(settings: Mapping[str, Any]) -> Defence:
 
 def settled(recipe: Recipe | str, defences: Sequence[Defence], device: str | torch.device) -> Recipe:
     """The recipe of a training with these defences, with its precision settled, see `recipes.named`."""
-    if not isinstance(defences, Sequence) or not all(isinstance(each, Defence) for each in defences):
-        raise ValueError(f"defences={defences!r} is no row of defences; give a tuple, such as (architecture.rolss(),)")
     return named(recipe, device, any(each.own_steps for each in defences))
 
 

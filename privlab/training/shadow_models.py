@@ -1,26 +1,23 @@
 """Fleets of shadow models: one architecture, one recipe, one set, and a keep matrix that says which model is trained on which image.
 
-A fleet lives in one folder that holds all its workers need: the settings, the images, the keep matrix, and a run for each model. The
-matrix is written before the first training and never drawn again, so "each sample in exactly half of the models" outlives any
-interruption. A model is one task: its row and its seed give weights, and the raw logits of every image for every query.
+The name of a fleet in the store is made of its settings, the images and the keep matrix among them. A model is one task: its row and its
+seed give weights, and the raw logits of every image for every query.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
 from privlab import compute, models
-from privlab.compute import atomic, reading, store, tasks
+from privlab.compute import store, tasks
 from privlab.data import Images, Normalise
 from privlab.models import representations
 from privlab.training import batches, defence, trainer
@@ -30,17 +27,15 @@ from privlab.training.queries import apply
 from privlab.training.recipes import Recipe
 
 FORMAT = 1  # raise it when the same settings begin to give other logits
-_SETTINGS, _IMAGES, _KEEP = "settings.json", "images.safetensors", "keep.safetensors"
 SAMPLE = 64  # members that the curve of each epoch is measured on; the accuracies that matter come from the logits
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Fleet:
     """Models that share everything but their row of the keep matrix and their seed.
 
-    folder: where it lives.  settings: as in its settings.json.  keep: (models, n) bool.
-    pixels, labels: the n images that are asked about, members or not.
-    device: what trains them, a certain card if `make` was given one; it is not kept, as its kind is among the settings.
+    folder: where its runs are kept.  settings: all that its models depend on, as JSON.  keep: (models, n) bool.
+    pixels, labels: the n images that are asked about, members or not.  device: what trains them, a certain card if `make` was given one.
     """
 
     folder: Path
@@ -70,12 +65,12 @@ class Fleet:
 
     def train(self, *, jobs: int | None = None, progress: bool = True) -> None:
         """Train what is missing, on this machine; prints one line about it.  jobs: processes, see `tasks.fan_out`."""
-        name, work = self.settings["model"]["name"], []
-        for m, run in enumerate(self.runs):
-            arguments = {"folder": str(self.folder), "model": m, "device": self.device}
-            work.append(tasks.Task(f"{name} {m}", train, arguments, finished=partial(getattr, run, "complete")))
+        name, gpu = self.settings["model"]["name"], self.device == "cuda"
         jobs = jobs or (1 if self.device.startswith("cuda:") else None)  # of one card
-        gpu = self.device == "cuda"
+        work = [
+            tasks.Task(f"{name} {m}", train, {"fleet": self, "model": m}, finished=partial(getattr, run, "complete"))
+            for m, run in enumerate(self.runs)
+        ]
         print(tasks.fan_out(work, f"{len(work)} {name}", jobs=jobs, gpu=gpu, progress=progress))
 
     def model(self, m: int, at: int | None = None) -> nn.Module:
@@ -161,9 +156,9 @@ def make(
     layers: whose features are kept, too, after the same epochs, see `representations.read`; the first query has to be "image".
     weights: whether the model itself is kept after these epochs, too; of the last one it always is.
     defences: of all models, see `training.fit`.  device: "cpu", "cuda" (all cards), or "cuda:1" (that one).
-    folder: where the fleet shall live; by default one in the store that is named by its settings.
-    Raises ValueError for a keep matrix that does not fit, a model without members, an epoch outside the recipe, defences that do not
-    fit the training, and for a folder that holds a fleet of other settings: it names the first that differs, and touches nothing.
+    folder: where its runs shall be kept; by default in the store.
+    Raises ValueError for a keep matrix that does not fit, a model without members, an epoch outside the recipe, and defences that do not
+    fit the training.
     """
     normalise = normalise or (images.normalise if isinstance(images, Images) else None)
     pixels, labels = batches.pair(images)
@@ -200,37 +195,11 @@ def make(
         if layers and (changed or epoch == epochs[0]):
             representations.read(built, pixels[:1], layers)
     path = Path(folder) if folder else compute.Run("fleet", settings).path
-    return replace(_settled(path.absolute(), settings, pixels, labels, keep), device=str(device))
+    return Fleet(path.absolute(), settings, keep, pixels, labels, str(device))
 
 
-def load(folder: Path | str) -> Fleet:
-    """The fleet that lives in a folder, whatever trained it.
-
-    Raises FileNotFoundError where there is none, ValueError where its files are not what its settings say.
-    """
-    folder = Path(folder)
-    if missing := [name for name in (_SETTINGS, _IMAGES, _KEEP) if not (folder / name).exists()]:
-        raise FileNotFoundError(f"folder={str(folder)!r} holds no fleet on this machine: {missing[0]} is missing")
-    cure = f"remove {folder} and make it again"
-    with reading.guarded(folder, "holds no whole fleet", cure):
-        settings = json.loads((folder / _SETTINGS).read_bytes())
-        images = safetensors.torch.load_file(folder / _IMAGES)
-        keep = safetensors.torch.load_file(folder / _KEEP)["keep"]
-        fleet = Fleet(folder, settings, keep, images["pixels"], images["labels"], settings["device"])
-        digests = {"images": store.digest(fleet.pixels, fleet.labels), "keep": store.digest(keep)}
-        changed = [name for name, found in digests.items() if found != settings[name][1]]
-    if changed:
-        raise ValueError(f"folder={str(folder)!r}: its {changed[0]} are not those it was made with; {cure}")
-    return fleet
-
-
-def train(folder: str, model: int, budget: float | None = None, device: str = "") -> None:
-    """Train one model of the fleet in a folder, from where it stands, and keep its logits: what a worker is told to do.
-
-    device: a certain card; the fleet's kind of device if not given.
-    Raises TimeoutError when the budget, in seconds, is over.
-    """
-    fleet = load(folder)
+def train(fleet: Fleet, model: int) -> None:
+    """Train one model of a fleet, from where it stands, and keep its logits: what a worker is told to do."""
     run, settings = fleet.runs[model], fleet.settings
     if run.complete:
         return
@@ -239,7 +208,7 @@ def train(folder: str, model: int, budget: float | None = None, device: str = ""
             f"this worker has {store.versions()}, and the fleet was made with {settings['versions']}; "
             "install the same versions everywhere"
         )
-    built = _build(settings, model).to(device or settings["device"])
+    built = _build(settings, model).to(fleet.device)
 
     def watch(epoch: int) -> None:
         if epoch not in fleet.at:
@@ -260,7 +229,7 @@ def train(folder: str, model: int, budget: float | None = None, device: str = ""
     members = batches.subset((fleet.pixels, fleet.labels), fleet.keep[model])
     trainer.fit(
         built, members, Recipe(**settings["recipe"]), seed=_seed(settings, model), defences=_defences(settings),
-        sample=SAMPLE, run=run, watch=watch, budget=budget, progress=False,
+        sample=SAMPLE, run=run, watch=watch, progress=False,
     )  # fmt: skip
 
 
@@ -280,23 +249,3 @@ def _defences(settings: Mapping[str, Any]) -> list[Defence]:
 def _seed(settings: Mapping[str, Any], model: int) -> int:
     """Of a model's weights and training: no two models of two fleets share one, as seed + model would."""
     return int(np.random.SeedSequence([settings["seed"], model]).generate_state(1)[0])
-
-
-def _settled(folder: Path, settings: dict[str, Any], pixels: Tensor, labels: Tensor, keep: Tensor) -> Fleet:
-    """Write what is not there yet, the settings first: from then on the folder belongs to them."""
-    settings, path = json.loads(json.dumps(settings)), folder / _SETTINGS  # as they will be read: tuples become lists
-    if not path.exists():
-        if folder.is_dir() and (others := {p.name for p in folder.glob("[!.]*")} - {_SETTINGS, _IMAGES, _KEEP}):
-            raise ValueError(f"folder={str(folder)!r} holds {min(others)} and no fleet; give an empty or a new folder")
-        atomic.write_atomic(path, json.dumps(settings, indent=1).encode())
-    with reading.guarded(path, "holds no settings of a fleet", f"remove {folder} and make it again"):
-        earlier = dict(json.loads(path.read_bytes()))
-    if differ := [name for name in {**settings, **earlier} if earlier.get(name) != settings.get(name)]:
-        raise ValueError(
-            f"folder={str(folder)!r} holds a fleet with {differ[0]}={earlier.get(differ[0])!r}, not {settings.get(differ[0])!r}; "
-            "give another folder, or none: the store then keeps each fleet under its own name"
-        )
-    for name, tensors in ((_IMAGES, {"pixels": pixels, "labels": labels}), (_KEEP, {"keep": keep})):
-        if not (folder / name).exists():
-            atomic.write_atomic(folder / name, safetensors.torch.save({n: t.contiguous() for n, t in tensors.items()}))
-    return load(folder)

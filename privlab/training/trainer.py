@@ -51,7 +51,6 @@ def fit(
     sample: int = 1_000,
     run: Run | None = None,
     watch: Callable[[int], object] | None = None,
-    budget: float | None = None,
     progress: bool = True,
 ) -> History:
     """Train a model in place on these images, all of them and no others, and leave it in eval mode.
@@ -65,19 +64,11 @@ def fit(
     run: where to keep a checkpoint each epoch. Call again with a fresh model and the same arguments to go on after an interruption; a
         complete run is loaded and nothing is trained.
     watch: called with the number of epochs done after each of them, before the epoch is kept. It may draw and measure as it likes.
-    budget: seconds for this call; when they are over an epoch is brought to its end and kept, and TimeoutError says how to go on.
     Each epoch sees each image once; a last batch of one image joins the batch before it, since BatchNorm cannot take it. The caller's
     random states stay as they are.
     Raises ValueError for labels that the model has no class for, a batch larger than the set, a run that holds another training, defences
     that do not fit the training or each other; FloatingPointError when the loss is no longer a number.
     """
-    if not isinstance(seed, int) or seed < 0:
-        raise ValueError(f"seed={seed!r} is no seed; give a whole number from 0 up")
-    if sample < 1:
-        raise ValueError(f"sample={sample} measures nothing; give 1 or more images")
-    if budget is not None and run is None:
-        raise ValueError(f"budget={budget:g} without a run would lose what was trained; give run=store.Run(...) too")
-    end = None if budget is None else time.monotonic() + budget
     parameters = [p for p in model.parameters() if p.requires_grad]
     if not parameters:
         raise ValueError(f"model: {type(model).__name__} has no parameter to learn; unfreeze some")
@@ -123,11 +114,6 @@ def fit(
                     watch(epoch + 1)
                 if run and epoch + 1 < recipe.epochs:
                     run.save("checkpoint", _checkpoint(model, optimiser, history))
-                    if end is not None and time.monotonic() >= end:
-                        raise TimeoutError(
-                            f"budget={budget:g} s are over after epoch {epoch + 1} of {recipe.epochs}; the run holds it: "
-                            "call again to go on"
-                        )
                 bar.set_postfix_str(f"train {history.train_accuracy[-1]:.2f}")
                 bar.update()
         finally:
@@ -334,23 +320,15 @@ def _resume(run: Run, settings: dict[str, Any], model: nn.Module, optimiser: tor
             "give each training a run with a config of its own"
         )
     if "history" in run.names():
-        _load(model, run.load("weights"), run)
+        model.load_state_dict(run.load("weights"))
         return History(**run.read("history"))
     checkpoint = run.load("checkpoint") if "checkpoint" in run.names() else {}
     if not checkpoint:
         return History()
     parts = parted(checkpoint)
-    _load(model, parts["model"], run)
+    model.load_state_dict(parts["model"])
     optimisers.remember(optimiser, parts.get("optimiser", {}))
     return History(**{name: tensor.tolist() for name, tensor in parts["history"].items()})
-
-
-def _load(model: nn.Module, weights: dict[str, Tensor], run: Run) -> None:
-    try:
-        model.load_state_dict(weights)
-    except RuntimeError as error:
-        why = " ".join(str(error).split())[:200]
-        raise ValueError(f"run: {run!r} of another model than this {type(model).__name__}; {why}") from None
 
 
 def _settings(
@@ -371,10 +349,6 @@ def _check(model: nn.Module, recipe: Recipe, pixels: Tensor, labels: Tensor, tes
     """The number of the model's classes, if it can be trained on these."""
     if recipe.batch_size > (n := len(labels)):
         raise ValueError(f"batch_size={recipe.batch_size} is more than the {n} images; give {n} or less")
-    if recipe.batch_size == 1 and any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in model.modules()):
-        raise ValueError(
-            f"batch_size=1: the BatchNorm in {type(model).__name__} takes its mean over a batch; give 2 or more images a batch"
-        )
     classes = logits(model, pixels[:1]).shape[1]
     for name, some in (("labels", labels), ("test: labels", labels if test is None else test[1])):
         low, high = (int(end) for end in some.aminmax())

@@ -47,7 +47,7 @@ def by_a_pool(made):
     """What one would write without `fan_out`: the same tasks, no retry and no progress."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, spawn, initializer=one_thread) as pool:
-        list(pool.map(partial(shadow_models.train, str(made.folder)), range(MODELS)))
+        list(pool.map(partial(shadow_models.train, made), range(MODELS)))
 
 
 WAYS = {"one process": alone, "two processes": by_two, "ProcessPoolExecutor(2)": by_a_pool}

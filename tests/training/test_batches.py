@@ -31,27 +31,12 @@ def test_a_subset_is_the_images_at_these_places_as_stored():
 
 
 @pytest.mark.parametrize(
-    ("indices", "says"),
-    [
-        ([9], "indices holds 9, and there are 9 images; give 0 to 8"),
-        ([-1], "indices holds -1"),
-        ([], r"got \(0,\).*give one or more places in the set, or 9 truth values"),
-        ([True], r"got \(1,\) of torch.bool; give one or more places in the set, or 9 truth values"),
-    ],
-)
-def test_places_that_are_not_there(indices, says):
-    with pytest.raises(ValueError, match=says):
-        batches.subset((PIXELS, LABELS), indices)
-
-
-@pytest.mark.parametrize(
     ("pixels", "labels", "says"),
     [
         (PIXELS[0], LABELS, r"pixels of shape \(2, 16, 8\) with labels of shape \(9,\)"),
         (PIXELS, LABELS.float(), "type torch.float32; give .* one whole number each"),
         (PIXELS.float(), LABELS, r"pixels go from 0 to 255; give values in \[0, 1\], or bytes"),
         (PIXELS * torch.nan, LABELS, "pixels go from nan to nan"),
-        (PIXELS.long(), LABELS, r"pixels are torch.int64; give uint8, or floats in \[0, 1\]"),
     ],
 )
 def test_what_is_no_set_is_named(pixels, labels, says):

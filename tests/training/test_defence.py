@@ -238,8 +238,6 @@ def test_only_defences_are_opened(call):
             "mixup=0.8, cutmix=0 cannot go with BiDO.*give a recipe with mixup=0",
         ),
         (dict(cutmix=1.0), (regularisers.mid(1, 4),), "cutmix=1 cannot go with MID"),
-        (dict(), architecture.rolss(), "is no row of defences; give a tuple"),
-        (dict(), ("rolss",), r"defences=\('rolss',\) is no row of defences"),
         (
             dict(epochs=5),
             (architecture.tts(1, 3),),
@@ -272,7 +270,7 @@ def fleet(folder, defences=(), **changes):
 def test_a_fleet_trains_defended_models_and_gives_them_back_in_the_form_of_each_epoch(tmp_path):
     made = fleet(tmp_path / "defended", (architecture.tts(1, 1), regularisers.bido(0.1, 1)))
     made.train(jobs=1, progress=False)
-    early, last = shadow_models.load(made.folder).model(1, at=1), shadow_models.load(made.folder).model(1)
+    early, last = made.model(1, at=1), made.model(1)
     assert (
         "layer4.0.downsample.0.weight" in early.state_dict() and "layer4.0.downsample.0.weight" not in last.state_dict()
     )
@@ -283,6 +281,3 @@ def test_a_fleet_trains_defended_models_and_gives_them_back_in_the_form_of_each_
     assert "defences" not in plain.settings and store.key(plain.settings) != store.key(made.settings)
     plain.train(jobs=1, progress=False)
     assert not torch.equal(plain.logits(1, at=1), made.logits(1, at=1))  # BiDO from the first epoch on
-    for folder, defences in ((made.folder, ()), (plain.folder, (architecture.rolss(),))):
-        with pytest.raises(ValueError, match="holds a fleet with defences="):
-            fleet(folder, defences)

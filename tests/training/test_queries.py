@@ -12,7 +12,7 @@ from privlab.training import queries
 SMALL = torch.arange(1, 7).view(1, 1, 2, 3)  # [[1, 2, 3], [4, 5, 6]]
 PHOTO = torch.randint(0, 256, (2, 3, 5, 7), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
-moves = st.tuples(st.integers(-6, 6), st.integers(-4, 4)).filter(any)
+moves = st.tuples(st.integers(-6, 6), st.integers(-4, 4))
 
 
 def one(name, pixels=PHOTO):
@@ -28,7 +28,6 @@ def one(name, pixels=PHOTO):
         ("shift_-2_0", [[3, 3, 3], [6, 6, 6]]),
         ("shift_0_1", [[1, 2, 3], [1, 2, 3]]),  # down
         ("shift_1_-1", [[4, 4, 5], [4, 4, 5]]),
-        ("mirror_shift_1_0", [[3, 3, 2], [6, 6, 5]]),  # mirrored first
     ],
 )
 def test_by_hand(name, expected):
@@ -61,22 +60,6 @@ def test_shifts_are_4d_plus_1_at_distance_d(d):
     assert all(abs(right) + abs(down) == d for right, down in moved)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: queries.query("miror"), "query='miror' is not known; did you mean 'mirror'.* as in shift_1_0"),
-        (lambda: queries.query("shift_01_0"), "query='shift_01_0' is not known"),  # one name a picture
-        (lambda: queries.query("shift_0_0"), "query='shift_0_0' moves nothing; give 'image'"),
-        (lambda: queries.query("mirror_shift_0_0"), "moves nothing; give 'mirror'"),
-        (lambda: one("shift_7_0"), "shift_7_0 leaves nothing of 5 x 7 pixels but the edge; shift by less"),
-        (lambda: queries.apply(PHOTO, ["image", "crop"]), "query='crop' is not known"),  # at the call
-        (
-            lambda: queries.apply(PHOTO, ["image", "mirror", "image"]),
-            "the same question gets the same answer; give each once",
-        ),
-        (lambda: queries.shifts(-1), "d=-1 is no distance in pixels; give 0 or more"),
-    ],
-)
-def test_errors(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+def test_what_is_no_query_is_told_with_the_nearest():
+    with pytest.raises(ValueError, match="query='miror' is not known; did you mean 'mirror'.* as in shift_1_0"):
+        one("miror")

@@ -103,7 +103,7 @@ def victim(
         weights=True, device=device,
     )  # fmt: skip
     if not fleet.runs[0].complete:
-        shadow_models.train(str(fleet.folder), 0, device=fleet.device)
+        shadow_models.train(fleet, 0)
     return fleet
 
 

@@ -158,7 +158,7 @@ class Pair:
             device=self.device,
         )
         for m in range(2):
-            shadow_models.train(str(fleet.folder), m, device=fleet.device)
+            shadow_models.train(fleet, m)
         return fleet
 
     def membership(self, fleet: Fleet, at: int | None = None) -> tuple[float, float, float]:

@@ -246,7 +246,7 @@ def trained(
         device=device,
     )
     for m in range(len(keep)):
-        shadow_models.train(str(fleet.folder), m, device=fleet.device)
+        shadow_models.train(fleet, m)
     return fleet
 
 

@@ -147,7 +147,7 @@ def answers(
     )  # fmt: skip
     for model, run in enumerate(fleet.runs):
         if not run.complete:
-            shadow_models.train(str(fleet.folder), model, device=fleet.device)
+            shadow_models.train(fleet, model)
     logits = {at: torch.stack([fleet.logits(m, at) for m in range(len(fleet.keep))]) for at in fleet.at}
     return Answers(logits, fleet.labels, fleet.keep, images.audited, mirrored=how.augment != "none")
 
