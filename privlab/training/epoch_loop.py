@@ -22,7 +22,6 @@ from privlab.training.optimisers import memory, remember
 Networks = Mapping[str, nn.Module]
 Optimisers = Mapping[str, torch.optim.Optimizer]
 Step = Callable[[Tensor, torch.Generator], None]  # places of a batch's images (batch,), and where to draw from
-Watch = Callable[[int, Any], object]  # epochs done, and what is trained: for a gallery that grows
 
 
 def train(
@@ -86,25 +85,11 @@ def train_once(run: compute.Run, networks: Networks, training: Callable[[], None
         net.eval().requires_grad_(False)
 
 
-def bound(watch: Watch | None, network: nn.Module) -> Callable[[int], object] | None:
-    """The same watch, for `train`, which does not know what all its networks make up."""
-    return None if watch is None else lambda done: watch(done, network)
-
-
 def step(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
     """One step down this loss."""
     optimiser.zero_grad()
     loss.backward()
     optimiser.step()
-
-
-def square(pixels: Tensor, batch_size: int, epochs: int) -> tuple[int, int, int]:
-    """The shape of public images, if they are square and enough of them for one batch.  Raises ValueError otherwise."""
-    channels, height, width = pixels.shape[1:]
-    if height != width:
-        raise ValueError(f"images: {height}x{width} pixels are not square; give sides of 16, 32, 64 or 128")
-    enough(pixels, batch_size, epochs)
-    return int(channels), int(height), int(width)
 
 
 def enough(pixels: Tensor, batch_size: int, epochs: int) -> None:
@@ -114,7 +99,7 @@ def enough(pixels: Tensor, batch_size: int, epochs: int) -> None:
     batches.check_unit(pixels)
 
 
-def fingerprint(model: nn.Module) -> list[Any]:
-    """What a target model is, for the key of a run: its structure, the names of its weights, and their digest."""
+def fingerprint(model: Any) -> list[Any]:
+    """What a network is, for the key of a run: its structure, the names of its weights, and their digest."""
     weights = model.state_dict()
     return [f"{model}{preprocessing(model)}", store.digest(*weights.values()), *weights]

@@ -48,13 +48,11 @@ class ConditionalDCGAN(generators.PlainLatents, nn.Module):
     width, shape, channels: see `dcgan.DCGAN`.  classes: how many it knows.
     """
 
-    kind = "conditional"
     conditional = True
 
     def __init__(self, width: int, shape: tuple[int, int, int], channels: int, classes: int) -> None:
         super().__init__()
         self.width, self.shape, self.classes = width, shape, classes
-        self.settings = {"width": width, "shape": list(shape), "channels": channels, "classes": classes}
         sizes = dcgan.widths(shape, channels)[::-1]  # 4x4, 8x8, ... maps
         first = nn.ConvTranspose2d(width, sizes[0], 4, bias=False)
         rest = [nn.ConvTranspose2d(a, b, 4, 2, 1, bias=False) for a, b in pairwise([*sizes, shape[0]])]
@@ -131,7 +129,7 @@ def plg_mi(
     Raises ValueError as `gans.gmi` and `pseudo_labels` do.
     """
     pixels = batches.pixels(images)
-    shape = epoch_loop.square(pixels, 1, recipe.epochs)
+    shape = generators.shape_of(pixels)
     places, labels = pseudo_labels(training.logits(target, pixels).softmax(1).cpu(), each)
     epoch_loop.enough(chosen := pixels[places], recipe.batch_size, recipe.epochs)
     classes = int(labels[-1]) + 1

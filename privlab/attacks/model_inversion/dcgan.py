@@ -16,12 +16,9 @@ class DCGAN(PlainLatents, nn.Module):
     each earlier one has twice as many.
     """
 
-    kind = "dcgan"
-
     def __init__(self, width: int, shape: tuple[int, int, int], channels: int) -> None:
         super().__init__()
         self.width, self.shape = width, shape
-        self.settings = {"width": width, "shape": list(shape), "channels": channels}
         sizes = widths(shape, channels)[::-1]  # 4x4, 8x8, ... maps
         layers: list[nn.Module] = [nn.ConvTranspose2d(width, sizes[0], 4, bias=False)]
         for before, after in pairwise(sizes):

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from privlab import models, training
 from privlab.compute import store
-from privlab.data import Normalise
 from privlab.models.forward import preprocessing
 from privlab.training import batches, epoch_loop
 from privlab.training.batches import Labelled
@@ -34,10 +33,10 @@ def distil(
     device: str | torch.device = "cpu",
     root: Any = None,
     progress: bool = True,
-) -> str:
-    """Teach a network of the zoo to answer public images as the target does; returns its folder in the run store, for `load`.
+) -> nn.Module:
+    """Teach a network of the zoo to answer public images as the target does; returns it in eval mode.
 
-    It is trained once, and goes on where it was interrupted. It takes over the target's preprocessing; its classes are the target's.
+    It is trained once, kept in the run store, and goes on where it was interrupted. It takes over the target's preprocessing and classes.
     student, model: what `zoo.build` takes: the name, and the changes.  images: public, (n, channels, height, width), bytes or in [0, 1].
     epochs, batch_size: Adam's, at a constant rate of 1e-3.  The loss is `divergence`.
     Raises ValueError for images that the target does not take, or fewer than a batch.
@@ -46,13 +45,18 @@ def distil(
     epoch_loop.enough(pixels, batch_size, epochs)
     normalise = preprocessing(target)
     taught = training.logits(target, pixels).to(device)  # (n, classes)
-    about_student: dict[str, Any] = {"name": student, "changes": {"num_classes": taught.shape[1], **(model or {})}}
-    about_student |= {"mean": list(normalise.mean), "std": list(normalise.std)}
-    about_training: dict[str, Any] = {"epochs": epochs, "seed": seed, "batch_size": batch_size}
-    settings: dict[str, Any] = {"student": about_student, **about_training, "lr": 1e-3, "temperature": 1.0}
-    settings |= {"target": epoch_loop.fingerprint(target), "images": store.digest(pixels)}
+    changes = {"num_classes": taught.shape[1], **(model or {})}
+    how: dict[str, Any] = {"epochs": epochs, "seed": seed, "batch_size": batch_size}
+    settings = {
+        "student": student,
+        "changes": changes,
+        **how,
+        "target": epoch_loop.fingerprint(target),
+        "images": store.digest(pixels),
+    }
     run = store.keyed("distilled", settings, format=FORMAT, device=device, root=root)
-    network = _built(about_student, seed).to(device)
+    network: Any = models.build(student, seed=seed, **changes).to(device)
+    network.normalise = normalise
     optimiser, pixels = torch.optim.Adam(network.parameters(), 1e-3), pixels.to(device)
 
     def step(rows: Tensor, draw: torch.Generator) -> None:
@@ -60,33 +64,17 @@ def distil(
         answers = network(normalise(batches.unit(pixels[rows], torch.float32)))
         epoch_loop.step(optimiser, divergence(answers, taught[rows]))
 
-    if not run.complete:
-        run.note("settings", about_student)
     epoch_loop.train_once(
         run,
         {"weights": network},
         lambda: epoch_loop.train(
-            {"weights": network}, {"weights": optimiser}, step, len(pixels), **about_training, run=run,
+            {"weights": network}, {"weights": optimiser}, step, len(pixels), **how, run=run,
             title=f"{student}, taught by the target", progress=progress,
         ),
     )  # fmt: skip
-    return str(run.path)
+    return network
 
 
 def divergence(logits: Tensor, taught: Tensor) -> Tensor:
     """KL divergence of the student's answer from the teacher's, both logits (n, classes), at temperature 1; a mean over the images."""
     return F.kl_div(F.log_softmax(logits, 1), F.log_softmax(taught, 1), reduction="batchmean", log_target=True)
-
-
-def load(folder: str) -> nn.Module:
-    """The student that `distil` put into this folder, on the CPU and in eval mode.  Raises as `store.Run.at` does."""
-    run = store.Run.at(folder)
-    network = _built(run.read("settings"))
-    network.load_state_dict(run.load("weights"))
-    return network.eval().requires_grad_(False)
-
-
-def _built(settings: Mapping[str, Any], seed: int = 0) -> nn.Module:
-    network: Any = models.build(settings["name"], seed=seed, **settings["changes"])
-    network.normalise = Normalise(tuple(settings["mean"]), tuple(settings["std"]))
-    return network

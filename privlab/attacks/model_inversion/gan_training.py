@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -44,7 +45,8 @@ class GANRecipe:
 
     def train(
         self, kind: str, gan: GAN, discriminator: nn.Module, losses: Losses, n: int, settings: Mapping[str, Any], *,
-        betas: tuple[float, float] = (0.5, 0.999), root: Any = None, watch: epoch_loop.Watch | None = None, progress: bool = True,
+        betas: tuple[float, float] = (0.5, 0.999), root: Any = None, watch: Callable[[int, Any], object] | None = None,
+        progress: bool = True,
     ) -> GAN:  # fmt: skip
         """Train a GAN by its losses on n images, once: kept in the run store, read from there the second time, resumed where interrupted.
 
@@ -67,7 +69,11 @@ class GANRecipe:
             {"generator": gan},
             lambda: epoch_loop.train(
                 networks, optimisers, step, n, epochs=self.epochs, batch_size=self.batch_size, seed=self.seed, run=run,
-                title=f"GAN ({kind})", watch=epoch_loop.bound(watch, gan), progress=progress,
+                title=f"GAN ({kind})", watch=None if watch is None else partial(_called, watch, gan), progress=progress,
             ),
         )  # fmt: skip
         return gan
+
+
+def _called(watch: Callable[[int, Any], object], gan: nn.Module, done: int) -> None:
+    watch(done, gan)

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privlab import training
-from privlab.attacks.model_inversion import dcgan
+from privlab.attacks.model_inversion import dcgan, generators
 from privlab.attacks.model_inversion.gan_training import GANRecipe
 from privlab.attacks.model_inversion.generators import PlainLatents
 from privlab.compute import store
@@ -29,12 +29,9 @@ class Adversary(PlainLatents, nn.Module):
     knows: how many classes the discriminator tells apart; with 0 it tells real from made and nothing else.
     """
 
-    kind = "adversary"
-
     def __init__(self, width: int, shape: tuple[int, int, int], channels: int, knows: int = 0) -> None:
         super().__init__()
         self.width, self.shape = width, shape
-        self.settings = {"width": width, "shape": list(shape), "channels": channels, "knows": knows}
         self.generator = dcgan.DCGAN(width, shape, channels)
         body = dcgan.discriminator(shape, channels)
         last: Any = body[-2]
@@ -65,7 +62,8 @@ def gmi(images: Labelled | Tensor, recipe: GANRecipe, *, device: str | torch.dev
     Raises ValueError for images that are not of such a size, or fewer than a batch.
     """
     pixels = batches.pixels(images)
-    shape = epoch_loop.square(pixels, recipe.batch_size, recipe.epochs)
+    epoch_loop.enough(pixels, recipe.batch_size, recipe.epochs)
+    shape = generators.shape_of(pixels)
     gan = recipe.build(lambda: Adversary(recipe.width, shape, recipe.channels).to(device))
     discriminator, on_device = nn.Sequential(*gan.body, gan.head, nn.Flatten(0)), pixels.to(device)
 
@@ -95,7 +93,8 @@ def kedmi(
     For the other arguments, and errors, see `gmi`.  The discriminator's loss is `discriminator_loss`.
     """
     pixels = batches.pixels(images)
-    shape = epoch_loop.square(pixels, recipe.batch_size, recipe.epochs)
+    epoch_loop.enough(pixels, recipe.batch_size, recipe.epochs)
+    shape = generators.shape_of(pixels)
     answers = training.logits(target, pixels).softmax(1).to(device)  # (n, classes)
     gan = recipe.build(lambda: Adversary(recipe.width, shape, recipe.channels, answers.shape[1]).to(device))
     on_device = pixels.to(device)

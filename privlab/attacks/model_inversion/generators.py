@@ -7,8 +7,8 @@ A generator has a `width` (numbers in a latent), a `shape` (channels, height, wi
     synthesise(w)   -> images (n, *shape)  in [0, 1], differentiable in w
 
 One that kept its discriminator has `realism(images) -> (n,)`, the logit of "real". One that is told the class to draw has
-`conditional = True` and `classes`, and takes `synthesise(w, labels)`; `shown` asks either kind. To be kept (`generator_files`) it says
-its `kind` and the `settings` that make the same again.
+`conditional = True` and `classes`, and takes `synthesise(w, labels)`; `shown` asks either kind. All are modules, and print all that they
+are beside their weights.
 
 `Eigenfaces` are linear and fitted at once, `dcgan.DCGAN` is trained, `stylegan2.StyleGAN2` comes from an external checkout; the GANs of
 `gans` and `conditional_gan` are trained with a target model's help.
@@ -47,6 +47,12 @@ def shown(generator: Generator, w: Tensor, labels: Tensor) -> Tensor:
     return generator.synthesise(w, labels) if getattr(generator, "conditional", False) else generator.synthesise(w)
 
 
+def shape_of(pixels: Tensor) -> tuple[int, int, int]:
+    """(channels, height, width) of images (n, channels, height, width)."""
+    channels, height, width = pixels.shape[1:]
+    return int(channels), int(height), int(width)
+
+
 def normal(n: int, width: int, seed: int, like: Tensor) -> Tensor:
     """Standard normal latents (n, width), drawn on the CPU so that devices agree, on the device of another tensor."""
     return torch.randn(n, width, generator=torch.Generator().manual_seed(seed)).to(like)
@@ -71,7 +77,6 @@ class Eigenfaces(PlainLatents, nn.Module):
     explained: share of the variance of the images fitted on that the components hold.
     """
 
-    kind = "eigenfaces"
     mean: Tensor
     components: Tensor
     deviations: Tensor
@@ -80,7 +85,7 @@ class Eigenfaces(PlainLatents, nn.Module):
         super().__init__()
         channels, height, side = mean.shape[1:]
         self.width, self.shape = len(components), (channels, height, side)
-        self.explained, self.settings = explained, {"explained": explained}
+        self.explained = explained
         for name, tensor in {"mean": mean, "components": components, "deviations": deviations}.items():
             self.register_buffer(name, tensor)
 

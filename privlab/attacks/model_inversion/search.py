@@ -9,7 +9,7 @@ private ones they see none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -20,16 +20,17 @@ from privlab.attacks.model_inversion.generators import Generator, shown
 from privlab.attacks.model_inversion.losses import LOSSES, answer, feature_distance
 from privlab.attacks.model_inversion.random_window import random_window
 from privlab.attacks.model_inversion.results import PARTS, Result, State
+from privlab.compute import store
 from privlab.models import representations
 from privlab.models.forward import preprocessing
 from privlab.models.memory_layout import RightGradients
+from privlab.training import epoch_loop
 
 Classes = Sequence[int] | Tensor
 
 FORMAT = 1  # raise it when the same settings begin to give other images
 _AT_ONCE = 256  # pictures in one pass where no gradient is taken
 _USUAL = 500  # pictures that say what the target's features usually are
-_LATER = ("realism", "fitted", "anchor")  # settings that attacks kept in stores were made without, at their defaults
 
 
 @dataclass(frozen=True)
@@ -71,13 +72,8 @@ class ModelInversion:
             raise ValueError(
                 f"kept={self.kept}, candidates={self.candidates}, pool={self.pool}: the candidates come from the pool, and some are kept"
             )
-        for name, least in {"at_once": 1, "steps": 1, "views": 0, "realism": 0, "anchor": 0}.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)} is out of range; give {least} or more")
-        for name in ("share", "view_share"):
-            low, high = getattr(self, name)
-            if not 0 < low <= high <= 1:
-                raise ValueError(f"{name}={(low, high)} are no shares of a picture; try (0.9, 1.0)")
+        if self.steps < 1:
+            raise ValueError(f"steps={self.steps} is out of range; give 1 or more")
 
     @torch.enable_grad()
     def search(
@@ -88,11 +84,6 @@ class ModelInversion:
         Each class is searched for as if it were alone: draws depend on the seed and the step and not on the other classes.
         """
         classes = _checked(model, generator, targets, beside)
-        if self.realism and not hasattr(generator, "realism"):
-            ways = "give a generator of gans.gmi or gans.kedmi, or realism=0"
-            raise ValueError(
-                f"realism={self.realism}: this {type(generator).__name__} has no discriminator to ask; {ways}"
-            )
         w = self.select(model, generator, classes, seed).requires_grad_()
         labels = classes.repeat_interleave(self.candidates).to(w.device)
         stats = self.feature_stats(model, generator, seed) if self.anchor else None
@@ -133,8 +124,7 @@ class ModelInversion:
 
         model: the target, in eval mode from here on; its weights are not touched.  generator: see `generators`.
         beside: models that have learnt the target's answers, see `distillation`; the loss is the mean over the target and them.
-        Raises ValueError for a model that does not answer with finite logits, a class that it does not have, or a generator whose images
-        do not fit it.
+        Raises ValueError for a class that the model does not have, and for a generator whose images do not fit it.
         """
         trace = []
         for state in self.search(model, generator, targets, seed, beside):
@@ -153,6 +143,27 @@ class ModelInversion:
         rows = (images[best], labels[best], latents[best], likelihood, score[best], first)
         whole: dict[str, Any] = {name: part.cpu() for name, part in zip(PARTS, rows, strict=True)}
         return Result(**whole, trace=trace)
+
+    def run_once(
+        self, model: nn.Module, generator: Generator, targets: Classes, seed: int = 0, beside: Sequence[nn.Module] = ()
+    ) -> Result:
+        """As `run`, once: the result is kept in the store under the contents of all that it depends on, and read from there afterwards."""
+        settings = {
+            "model": epoch_loop.fingerprint(model),
+            "generator": epoch_loop.fingerprint(generator),
+            "beside": [epoch_loop.fingerprint(each) for each in beside],
+            "targets": list(map(int, targets)),
+            "attack": self.settings(),
+            "seed": seed,
+        }
+        device = next(model.parameters()).device
+        run = store.keyed("model_inversion", settings, format=FORMAT, device=device)
+        if not run.complete:
+            found = self.run(model, generator, targets, seed, beside)
+            run.save("found", {name: getattr(found, name) for name in PARTS})
+            run.note("trace", found.trace)
+            run.finish()
+        return Result(**run.load("found"), trace=run.read("trace"))
 
     @torch.no_grad()
     def select(self, model: nn.Module, generator: Generator, targets: Tensor, seed: int) -> Tensor:
@@ -229,9 +240,8 @@ class ModelInversion:
         return replace(self, **changes)
 
     def settings(self) -> dict[str, Any]:
-        """The fields as they are kept, those added later only where they say something.  `ModelInversion(**settings)` undoes it."""
-        values = {each.name: (getattr(self, each.name), each.default) for each in fields(self)}
-        return {name: value for name, (value, default) in values.items() if name not in _LATER or value != default}
+        """The fields, as plain JSON.  `ModelInversion(**settings)` undoes it."""
+        return asdict(self)
 
 
 def _checked(model: nn.Module, generator: Generator, targets: Classes, beside: Sequence[nn.Module]) -> Tensor:
@@ -239,39 +249,30 @@ def _checked(model: nn.Module, generator: Generator, targets: Classes, beside: S
     labels = torch.as_tensor(targets)
     if labels.ndim != 1 or len(labels) == 0 or labels.is_floating_point() or len(labels.unique()) < len(labels):
         raise ValueError(f"targets={targets!r}: give one or more different classes, as whole numbers")
-    model.eval()
     w = generator.map(generator.sample(1, 0))
     with torch.no_grad():
         image = shown(generator, w, torch.zeros(1, dtype=torch.long, device=w.device))  # (1, *shape)
         try:
-            logits = model(preprocessing(model)(image))
+            answers = [_softmax(each.eval(), image) for each in (model, *beside)]  # (1, classes) each
         except (RuntimeError, ValueError, AssertionError) as error:
             raise ValueError(
                 f"generator: its images are {tuple(generator.shape)}, which this {type(model).__name__} does not take ({error}); "
                 "the two have to agree in size, in channels, in float type and in their device"
             ) from None
-    if not isinstance(logits, Tensor) or logits.ndim != 2 or not logits.isfinite().all():
-        got = type(logits).__name__
-        if isinstance(logits, Tensor):
-            got = f"shape {tuple(logits.shape)}, {int((~logits.isfinite()).sum())} values NaN or infinite"
-        raise ValueError(
-            f"model: {type(model).__name__} answers with {got}; give one that answers with finite logits (batch, classes)"
-        )
     trained_on = tuple(getattr(model, "image_shape", None) or generator.shape)
     if trained_on != tuple(generator.shape):
         raise ValueError(
             f"generator: its images are {tuple(generator.shape)}, and the target was trained on {trained_on}; fit one for that size"
         )
-    classes = logits.shape[1]
-    if (told := getattr(generator, "classes", classes)) != classes:
-        raise ValueError(f"generator: it draws {told} classes, and the target has {classes}; train one for it")
+    classes = answers[0].shape[1]
+    if not answers[0].isfinite().all() or {each.shape[1] for each in answers} | {
+        getattr(generator, "classes", classes)
+    } != {classes}:
+        raise ValueError(
+            f"model: its {classes} classes are to be finite, and those of the generator and of the models beside it"
+        )
     if (out := labels[(labels < 0) | (labels >= classes)]).numel():
         raise ValueError(f"targets: class {int(out[0])} is none of the target's; it has 0 to {classes - 1}")
-    for i, each in enumerate(beside):
-        with torch.no_grad():
-            own = _softmax(each.eval(), image).shape[1]
-        if own != classes:
-            raise ValueError(f"beside[{i}]: it has {own} classes and the target {classes}; distil one from this target")
     return labels.long()
 
 

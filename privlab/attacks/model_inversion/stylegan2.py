@@ -22,7 +22,7 @@ from typing import Any
 import safetensors.torch
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from privlab.attacks.model_inversion.generators import normal
 from privlab.data import integrity
@@ -31,7 +31,7 @@ HOME = "https://github.com/NVlabs/stylegan2-ada-pytorch"
 _PACKAGES = ("training", "torch_utils", "dnnlib")  # what a checkout calls its own
 
 
-class StyleGAN2:
+class StyleGAN2(nn.Module):
     """A generator (see `generators`) that searches in W: one style for all layers, as in PPA (Struppek et al. 2022).
 
     checkout: the folder of the authors' repository.  weights: NAME.safetensors from `convert`, with NAME.json beside it.
@@ -45,8 +45,6 @@ class StyleGAN2:
     classes, and for a crop that is larger than the image.
     """
 
-    kind = "stylegan2"
-
     def __init__(
         self,
         checkout: str | os.PathLike[str],
@@ -57,6 +55,7 @@ class StyleGAN2:
         clip: bool = True,
         device: str | torch.device = "cpu",
     ) -> None:
+        super().__init__()
         code, file = Path(checkout).expanduser().absolute(), Path(weights).expanduser().absolute()
         settings, tensors = _read(file)
         if settings.get("c_dim"):
@@ -70,21 +69,13 @@ class StyleGAN2:
         self.width, side = int(self.network.z_dim), int(self.network.img_resolution)
         if crop is not None and not 0 < crop <= side:
             raise ValueError(f"crop={crop}: the images have {side} pixels a side; give 1 to {side}, or None")
-        if resize is not None and resize < 1:
-            raise ValueError(f"resize={resize} is not a number of pixels; try 224, or None")
         last = resize or crop or side
         self.shape = (int(settings["img_channels"]), last, last)
         self.psi, self.crop, self.resize, self.clip = psi, crop, resize, clip
-        places = {"checkout": str(code), "weights": str(file)}
-        self.settings = {**places, "psi": psi, "crop": crop, "resize": resize, "clip": clip}
-
-    def to(self, device: str | torch.device) -> StyleGAN2:
-        """Move the network to another device, and return this."""
-        self.network.to(device)
-        return self
 
     def __repr__(self) -> str:
-        return f"StyleGAN2({self.width} -> {'x'.join(map(str, self.shape))}, psi={self.psi}, crop={self.crop}, resize={self.resize})"
+        about = f"psi={self.psi}, crop={self.crop}, resize={self.resize}, clip={self.clip}"
+        return f"StyleGAN2({self.width} -> {'x'.join(map(str, self.shape))}, {about})"
 
     def sample(self, n: int, seed: int) -> Tensor:
         """Standard normal latents z, (n, width)."""

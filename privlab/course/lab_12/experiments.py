@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 
 from privlab import data
 from privlab.attacks import model_inversion
-from privlab.attacks.model_inversion import cases, conditional_gan, distillation, evaluation, gans, generator_files
+from privlab.attacks.model_inversion import conditional_gan, distillation, evaluation, gans
 from privlab.defences import architecture, dp_sgd, regularisers
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
@@ -333,7 +333,7 @@ def stronger_attacks(
             )
             for student, size in [*sizes.items()][:students]
         ]
-        tools: dict[str, tuple[Any, list[str]]] = {
+        tools: dict[str, tuple[Any, list[Any]]] = {
             "gmi": (gmi, []),
             "kedmi": (kedmi, []),
             "lomma": (kedmi, beside),
@@ -341,10 +341,7 @@ def stronger_attacks(
             "ppa": (gmi, []),
         }
         for attack, (generator, helpers) in tools.items():
-            case = cases.Case(
-                fleet, 0, None, generator_files.save(generator), range(len(draw.people)), presets[attack], seed, helpers
-            )
-            result = cases.searched(case)
+            result = presets[attack].run_once(victim, generator, range(len(draw.people)), seed, helpers)
             yield f"attacc[{faces}, {attack}, {name}]", 100 * judge.score(result.images, result.targets).accuracy
             if attack == "ppa":
                 yield f"attacc[{faces}, first_choice, {name}]", 100 * judge.score(result.first, result.targets).accuracy

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from privlab import data
 from privlab.attacks import model_inversion
-from privlab.attacks.model_inversion import cases, evaluation, generator_files, generators, results, stylegan2
+from privlab.attacks.model_inversion import evaluation, generators, results, stylegan2
 from privlab.attacks.model_inversion.results import Result
 from privlab.data.private_public import PrivatePublic
 from privlab.experiments.pictures import tiled
@@ -147,7 +147,6 @@ class People:
             **{name: tuple(v) if isinstance(v, list) else v for name, v in (attack or {}).items()}
         )
         self.prior = _stylegan(side) if prior == "stylegan2" else generators.eigenfaces(self.draw.public[:2_000], 100)
-        self._kept = generator_files.save(self.prior)
         self._trained = partial(trained, self.split, self.normalise, self.seed, device)
 
     def network(
@@ -185,8 +184,8 @@ class People:
         """The attack on a network as it was after epoch `at` (the last if not given)."""
         chunk = self.people if self.people <= 50 else 10  # an interruption costs no more than ten people
         parts = [range(a, min(a + chunk, self.people)) for a in range(0, self.people, chunk)]
-        orders = [cases.Case(fleet, 0, at, self._kept, some, self.attack, self.seed) for some in parts]
-        best = results.joined([cases.searched(order) for order in orders]).best(self.shown)
+        model, prior = fleet.model(0, at).to(self.device), self.prior.to(self.device)
+        best = results.joined([self.attack.run_once(model, prior, some, self.seed) for some in parts]).best(self.shown)
         score = self.judge.score(best.images, best.targets, fleet.model(0, at))
         first = self.judge.score(best.first, best.targets)
         acc = 100 * fleet.right(0, self.draw.test, at)

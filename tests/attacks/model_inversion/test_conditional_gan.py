@@ -161,5 +161,5 @@ def test_the_search_stays_in_the_class_and_convinces(whole, target):
 
 def test_a_generator_for_another_target_is_named(whole):
     other = nn.Sequential(nn.Flatten(), nn.Linear(256, 5))
-    with pytest.raises(ValueError, match="generator: it draws 2 classes, and the target has 5; train one for it"):
+    with pytest.raises(ValueError, match="model: its 5 classes are to be finite, and those of the generator"):
         model_inversion.plg_mi(candidates=2).run(other, whole, [0])

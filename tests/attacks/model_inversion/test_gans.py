@@ -172,7 +172,7 @@ def test_the_key_is_what_the_weights_depend_on(kind, whole, tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("images", "more", "says"),
     [
-        (DARK[:, :, :, :8], {}, "images: 16x8 pixels are not square; give sides of 16, 32, 64 or 128"),
+        (DARK[:, :, :, :8], {}, "a DCGAN makes square images with a side of 16, 32, 64 or 128"),
         (DARK[:, :, 2:, 2:], {}, r"shape=\(1, 14, 14\): a DCGAN makes square images with a side of 16, 32, 64 or"),
         (DARK, dict(epochs=0), "epochs=0, 64 images: give one epoch or more"),
     ],

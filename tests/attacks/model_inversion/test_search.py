@@ -443,14 +443,6 @@ def test_the_presets_are_as_the_authors_have_them():
     assert ppa(lr=0.1, kept=3).but(lr=0.005, kept=4) == ppa()
 
 
-def test_settings_that_came_later_are_told_only_where_they_say_something():
-    """So that attacks kept before there were such settings are found again."""
-    later = {"realism", "fitted", "anchor"}
-    assert not later & set(ppa(lr=0.1, pool=99).settings()) and set(kedmi().settings()) & later == {"realism", "fitted"}
-    for attack in (ppa(), gmi(), kedmi(steps=3), plg_mi(), lomma()):
-        assert ModelInversion(**attack.settings()) == attack
-
-
 @pytest.mark.parametrize("attack", [gmi, kedmi, lomma])
 def test_each_preset_convinces_a_trained_classifier(attack):
     """Of which quarter of the rows is the brightest; through a GAN that knows no more of it than random weights do."""
@@ -506,12 +498,9 @@ nn.init.constant_(NAN[1].weight, torch.nan)
     [
         (dict(side=12), r"generator: its images are \(1, 12, 12\), which this Sequential does not take"),
         (dict(channels=3), r"images are \(3, 8, 8\), .* agree in size, in channels"),
-        (dict(model=nn.AdaptiveMaxPool2d(1, return_indices=True)), "model: AdaptiveMaxPool2d answers with tuple; give"),
-        (dict(model=NAN), r"answers with shape \(1, 4\), 4 values NaN or infinite; give one that answers with finite logits"),
-        (dict(model=nn.Identity()), r"answers with shape \(1, 1, 8, 8\), 0 values NaN"),
+        (dict(model=NAN), "model: its 4 classes are to be finite"),
         (dict(model=nn.Sequential(*ANY), side=12), r"the target was trained on \(1, 8, 8\); fit one for that size"),
-        (dict(beside=[nn.Sequential(nn.Flatten(), nn.Linear(64, 3))]), r"beside\[0\]: it has 3 classes and the target 4; distil"),
-        (dict(attack=gmi()), "realism=0.01: this Eigenfaces has no discriminator to ask; give a generator of gans.gmi or"),
+        (dict(beside=[nn.Sequential(nn.Flatten(), nn.Linear(64, 3))]), "and those of .* the models beside it"),
     ],
 )  # fmt: skip
 def test_a_model_and_a_generator_that_do_not_fit_are_named(target, change, says):
@@ -529,10 +518,7 @@ def test_a_model_and_a_generator_that_do_not_fit_are_named(target, change, says)
         (dict(loss="poincaré"), "loss='poincaré' is not known.*poincare.*cross_entropy"),
         (dict(kept=9), "kept=9, candidates=8, pool=2000: the candidates come from the pool, and some are kept"),
         (dict(pool=7), "kept=4, candidates=8, pool=7"),
-        (dict(share=(0.0, 1.0)), r"share=\(0.0, 1.0\) are no shares of a picture; try \(0.9, 1.0\)"),
-        (dict(view_share=(0.9, 0.5)), r"view_share=\(0.9, 0.5\) are no shares"),
         (dict(steps=0), "steps=0 is out of range; give 1 or more"),
-        (dict(anchor=-0.5), "anchor=-0.5 is out of range; give 0 or more"),
     ],
 )
 def test_settings_that_are_no_attack(change, says):
