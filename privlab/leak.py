@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
@@ -100,9 +98,7 @@ def observe(
 ) -> Leak:
     """Run one client step and return what leaves the client. The model keeps its mode, weights, buffers and caches.
 
-    A parameter that the forward pass leaves alone sends zeros (GoogLeNet's auxiliary heads in eval mode). The first time that a model sees
-    one image of a size, the gradient of an image of noise is held against that of the same image twice, which is the same mean; a warning
-    says so where they differ (`models.memory_layout` has the likely cause).
+    A parameter that the forward pass leaves alone sends zeros (GoogLeNet's auxiliary heads in eval mode).
     images: (batch, channels, height, width) in [0, 1], moved to the model's device and precision.  labels: (batch,) class indices.
     normalise: the model's preprocessing; `preprocessing(model)` if not given.
     names: share the gradients of these parameters only (saves memory); all that are learnable if not given.
@@ -138,42 +134,7 @@ def observe(
     gradients = torch.autograd.grad(loss, [learnable[n] for n in shared], materialize_grads=True)
     _, channels, height, width = images.shape
     grads = dict(zip(shared, gradients, strict=True))
-    leak = Leak(grads, len(images), (channels, height, width), labels, normalise, first.dtype)
-    state = (model.training, leak.image_shape, leak.precision, first.device)
-    if len(images) == 1 and state not in (compared := COMPARED.setdefault(model, set())):
-        compared.add(state)
-        _compare_with_twice(model, leak, labels)
-    return leak
-
-
-COMPARED: WeakKeyDictionary[nn.Module, set[tuple]] = WeakKeyDictionary()
-
-
-def _compare_with_twice(model: nn.Module, leak: Leak, labels: Tensor) -> None:
-    """Warn where an image of noise and the same image twice have different gradients, and two passes of one have not (dropout)."""
-    noise = torch.rand(1, *leak.image_shape, generator=torch.Generator().manual_seed(0))
-
-    def apart(times: int) -> float:
-        grads = [
-            observe(model, noise.repeat(n, 1, 1, 1), labels.repeat(n), leak.normalise, leak.grads).grads
-            for n in (1, times)
-        ]
-        off = [g - other for g, other in zip(*(g.values() for g in grads), strict=True)]
-        return (nn.utils.get_total_norm(off) / nn.utils.get_total_norm(grads[0].values())).item()
-
-    limit = torch.finfo(leak.precision).eps ** 0.5
-    with torch.random.fork_rng([labels.device] if labels.is_cuda else []):
-        try:
-            wrong = (off := apart(2)) > limit > apart(1)
-        except RuntimeError:  # a model for one image at a time, or no memory for two: nothing to compare
-            return
-    if wrong:
-        warnings.warn(
-            f"model: {type(model).__name__} gives one image another gradient than the same image twice, {off:.1%} apart: PyTorch's "
-            "BatchNorm on a CPU, where it is scripted, compiled or called below torch.nn; write y.flatten().view(y.shape) behind it, or "
-            "give two images",
-            stacklevel=3,
-        )
+    return Leak(grads, len(images), (channels, height, width), labels, normalise, first.dtype)
 
 
 def _check_batch(images: Tensor, labels: Tensor) -> None:

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from privlab.data.images import check_range
 from privlab.metrics import image_quality
 from privlab.models import pretrained_networks
 
@@ -135,21 +136,21 @@ def _bytes(image: Tensor) -> bytes:
 
 
 def _check(images: Tensor, truth: Tensor, distractors: Tensor, by: str) -> None:
-    for name, batch in (("images", images), ("truth", truth), ("distractors", distractors)):
-        if batch.ndim != 4 or batch.numel() == 0:
-            raise ValueError(
-                f"{name}: got shape {tuple(batch.shape)}; give (images, channels, height, width), one or more"
-            )
-        if batch.dtype != torch.uint8 and not batch.is_floating_point():
-            raise ValueError(f"{name}: got {batch.dtype}; give bytes, or floats in [0, 1]")
-        low, high = batch.min().item(), batch.max().item()  # NaN if there is one
-        if not (low > -torch.inf and high < torch.inf):
-            raise ValueError(f"{name}: NaN or infinity among the pixels; leave out the images that failed and say so")
-        if name != "images" and batch.is_floating_point() and not (low >= -1e-3 and high <= 1 + 1e-3):
-            raise ValueError(f"{name}: {low:.3g} to {high:.3g} leaves [0, 1]; divide by 255, or undo the normalisation")
-    if images.shape != truth.shape or distractors.shape[1:] != truth.shape[1:]:
+    if (
+        images.shape != truth.shape
+        or distractors.shape[1:] != truth.shape[1:]
+        or not len(truth)
+        or not len(distractors)
+    ):
         shapes = ", ".join(str(tuple(batch.shape)) for batch in (images, truth, distractors))
-        raise ValueError(f"images, truth, distractors: got shapes {shapes}; bring them to one size")
+        raise ValueError(
+            f"images, truth, distractors: got shapes {shapes}; bring them to one size, one or more of each"
+        )
+    if images.is_floating_point() and not images.isfinite().all():
+        raise ValueError("images: NaN or infinity among the pixels; leave out the images that failed and say so")
+    for name, batch in (("truth", truth), ("distractors", distractors)):
+        if batch.is_floating_point():
+            check_range(name, batch, "give bytes, or values in [0, 1]")
     if by == "lpips" and min(truth.shape[2:]) < image_quality.LPIPS_SIDE:
         raise ValueError(f"truth: {tuple(truth.shape[2:])} pixels, but by='lpips' needs sides of 31; use by='features'")
     index_of: dict[bytes, int] = {}
