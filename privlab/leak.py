@@ -102,7 +102,7 @@ def observe(
 
     A parameter that the forward pass leaves alone sends zeros (GoogLeNet's auxiliary heads in eval mode). The first time that a model sees
     one image of a size, the gradient of an image of noise is held against that of the same image twice, which is the same mean; a warning
-    says so where they differ (`models.memory_layout` has the likely cause).
+    says so where they differ (`models.forward.RightGradients` has the likely cause).
     images: (batch, channels, height, width) in [0, 1], moved to the model's device and precision.  labels: (batch,) class indices.
     normalise: the model's preprocessing; `preprocessing(model)` if not given.
     names: share the gradients of these parameters only (saves memory); all that are learnable if not given.

@@ -21,8 +21,7 @@ from privlab.attacks.model_inversion.losses import LOSSES, answer, feature_dista
 from privlab.attacks.model_inversion.random_window import random_window
 from privlab.attacks.model_inversion.results import PARTS, Result, State
 from privlab.models import representations
-from privlab.models.forward import preprocessing
-from privlab.models.memory_layout import RightGradients
+from privlab.models.forward import RightGradients, preprocessing
 
 Classes = Sequence[int] | Tensor
 
