@@ -58,11 +58,6 @@ def narrow(model: DenseNet, stage: int, factors: Mapping[int, float]) -> None:
     block.__class__, block.keep = NarrowBlock, keep
 
 
-def factor(layer: nn.Module) -> float:
-    """The factor of a dense layer's shortcut: 1 in a stock model."""
-    return getattr(layer, "k", 1.0)
-
-
 def dense_blocks(model: DenseNet) -> list[DenseBlock]:
     """The dense blocks, one a stage."""
     return [child for child in model.features.children() if isinstance(child, DenseBlock)]

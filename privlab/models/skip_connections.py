@@ -196,15 +196,9 @@ _SHORTCUT: dict[type, str] = {  # where a block holds its shortcut
     Bottleneck: "downsample",
     ir_resnet.Block: "shortcut",
     maxxvit.MbConvBlock: "shortcut",
-    RepVggBlock: "identity",
 }
-_KNOWN = (
-    *_SHORTCUT,
-    *_SCALED,
-    *_SCALED.values(),
-    DenseLayer,
-    DepthwiseSeparableConv,
-)  # of the last, stock nets skip none
+_OTHERS = (RepVggBlock, DenseLayer, DepthwiseSeparableConv)  # the last skips in no stock net
+_KNOWN = (*_SHORTCUT, *_SCALED, *_SCALED.values(), *_OTHERS)
 
 
 def _cut(block: Any, k: float) -> None:
@@ -248,13 +242,14 @@ def _shortcuts(block: nn.Module) -> int:
 
 
 def _left(part: Any) -> int:
+    if isinstance(part, RepVggBlock):
+        return int(getattr(part, "identity", None) is not None)  # a folded block has none
     if name := _SHORTCUT.get(type(part)):
-        shortcut = getattr(part, name, None)
-        return int(not isinstance(shortcut, Gone) and not (isinstance(part, RepVggBlock) and shortcut is None))
+        return int(not isinstance(getattr(part, name), Gone))
     some = getattr(part, "k", 1.0) > 0
     if isinstance(part, InvertedResidual | DepthwiseSeparableConv):
         return int(part.has_skip or (isinstance(part, ScaledInverted) and some))
-    return int(some) if isinstance(part, DenseLayer) else 2 * some
+    return int(some) if isinstance(part, DenseLayer) else 2 * some  # of attention and of the MLP
 
 
 def _parts(block: nn.Module) -> list[nn.Module]:

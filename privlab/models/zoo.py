@@ -124,7 +124,12 @@ def _drawn(name: str, seed: int, changes: dict[str, Any]) -> Any:
         if hasattr(module, "fused_attn"):
             module.fused_attn = False
     if isinstance(model, VisionTransformer):
-        _check_patches(model.patch_embed.img_size, model.patch_embed.patch_size)
+        size, patch = model.patch_embed.img_size[0], model.patch_embed.patch_size[0]
+        if size % patch:
+            low = size // patch * patch
+            raise ValueError(
+                f"img_size={size} is not a multiple of patch_size={patch}; try {low or patch} or {low + patch}"
+            )
     if name in FACES or name in ir_resnet.LAYERS:
         model.normalise = Normalise((0.5,), (0.5,))
     else:
@@ -184,12 +189,3 @@ def _check_name(name: str) -> None:
         raise ValueError(
             f"name={name!r} is not in the zoo; nearest: {', '.join(near) or 'none, see timm.list_models()'}"
         )
-
-
-def _check_patches(sizes: Sequence[int], patches: Sequence[int]) -> None:
-    for size, patch in zip(sizes, patches, strict=True):
-        if size % patch:
-            low = size // patch * patch
-            raise ValueError(
-                f"img_size={size} is not a multiple of patch_size={patch}; try {low or patch} or {low + patch}"
-            )

@@ -47,7 +47,6 @@ BUILD = {  # small members of each family, and the side of their images
     "repvgg_a0": (lambda: timm.create_model("repvgg_a0", width_factor=0.25, num_classes=5), 32),
     "ir18": (lambda: models.build("ir18", 5, widths=(8, 16, 16, 32), image_size=32), 32),
 }
-ADDITIVE = [name for name in BUILD if name not in ("densenet121", "repvgg_a0")]  # and any k
 
 
 @pytest.fixture(scope="module", params=BUILD)
@@ -57,14 +56,6 @@ def family(request, stirred):
         torch.manual_seed(0)
         x = torch.rand(2, 3, side, side)
         return request.param, stirred(build()), x
-
-
-@pytest.fixture(scope="module", params=ADDITIVE)
-def additive(request, stirred):
-    build, side = BUILD[request.param]
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return request.param, stirred(build()), torch.rand(2, 3, side, side)
 
 
 @pytest.fixture(scope="session")
@@ -105,13 +96,12 @@ def test_k_1_is_the_stock_model_bit_for_bit(family):
         assert list(same.state_dict()) == list(model.state_dict())
 
 
-@pytest.mark.parametrize("k", [0, 1])
-def test_the_argument_stays_as_it_is(family, k):
+def test_the_argument_stays_as_it_is(family):
     _, model, x = family
     before, state, text = model(x), copy.deepcopy(model.state_dict()), str(model)
     for stage in skip_connections.stages(model):
         with torch.no_grad():
-            for p in skip_connections.scale(model, stage, k).parameters():
+            for p in skip_connections.remove(model, stage).parameters():
                 p.fill_(float("nan"))  # shares no memory
     assert torch.equal(model(x), before) and str(model) == text
     assert same(state, model)
@@ -168,8 +158,10 @@ def test_a_cut_net_learns_and_each_of_its_weights_has_a_gradient(family):
         assert all(p.grad is None for p in model.parameters())
 
 
-def test_factors_multiply(additive):
-    _, model, x = additive
+def test_factors_multiply(family):
+    name, model, x = family
+    if name in ("densenet121", "repvgg_a0"):
+        return  # scaled once, and not at all
     stage = max(skip_connections.stages(model))
     twice = skip_connections.scale(skip_connections.scale(model, stage, 0.5), stage, 0.25)
     torch.testing.assert_close(twice(x), skip_connections.scale(model, stage, 0.125)(x))  # powers of 2: no rounding
@@ -390,7 +382,7 @@ def test_a_vits_block(k, small):
     torch.testing.assert_close(cut.forward_features(x, attn_mask=mask), cut.forward_features(x))
 
 
-@pytest.mark.parametrize(("depth", "first"), [(1, 1), (2, 1), (3, 1), (4, 1), (6, 1), (7, 1), (8, 2), (12, 3), (24, 6)])
+@pytest.mark.parametrize(("depth", "first"), [(1, 1), (3, 1), (7, 1), (8, 2), (12, 3)])
 def test_the_first_quarter_of_a_vit(depth, first):
     model = timm.create_model("vit_tiny_patch16_224", embed_dim=8, num_heads=1, depth=depth)
     assert skip_connections.stages(model) == {1: 2 * first}
