@@ -59,7 +59,7 @@ def position(model: nn.Module) -> list[str]:
 
     Swin's tables of relative position biases are not among them: they act inside of attention and are counted with it.
     """
-    return [name for name in stem(model) if name.split(".")[0] in _POSITION]
+    return [name for name, _ in model.named_parameters() if name.split(".")[0] in _POSITION]
 
 
 def activation(model: nn.Module) -> list[str]:
@@ -86,10 +86,9 @@ def names(model: nn.Module, *words: str) -> list[str]:
             raise ValueError(f"words: {word!r} is no part of a model{nearest(word, list(WORDS))}")
         members = set(groups.get(word, [])) & set(learnable)
         if not members:
-            has = ", ".join(part for part, some in groups.items() if set(some) & set(learnable))
-            raise ValueError(
-                f"words: no {word!r} is known of {type(model).__name__}, or it learns nothing there; it has {has}"
-            )
+            has = ", ".join(part for part in PARTS if set(groups.get(part, [])) & set(learnable))
+            known = " (which is known of timm's MLPs and ResNets alone)" if word == "activation" else ""
+            raise ValueError(f"words: {type(model).__name__} learns nothing in {word!r}{known}; it has {has}")
         chosen |= members
     return [name for name in learnable if name in chosen]
 

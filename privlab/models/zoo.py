@@ -107,6 +107,11 @@ def _drawn(name: str, seed: int, changes: dict[str, Any]) -> Any:
     timm_name, settings = _NAMED.get(name, (name, {}))
     settings = {**settings, **changes}
     stem = settings.pop("stem", "imagenet")
+    width, heads = settings.get("embed_dim"), settings.get("num_heads")
+    if isinstance(width, int) and isinstance(heads, int) and width % heads:
+        raise ValueError(
+            f"embed_dim={width} does not split into num_heads={heads}; try num_heads=1, or a multiple of it"
+        )
     model: Any
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds every GPU too

@@ -68,7 +68,7 @@ def test_names_are_of_what_is_sent():
         (["atention"], "words: 'atention' is no part of a model; did you mean 'attention'"),
         (
             ["stem", "attention"],
-            "words: no 'attention' is known of ResNet, or it learns nothing there; it has stem, conv, norm, head",
+            "words: ResNet learns nothing in 'attention'; it has stem, conv, norm, head",
         ),
     ],
 )

@@ -181,6 +181,7 @@ def test_a_bottleneck_lets_few_numbers_through_and_leaves_the_rest_alone(name):
         (lambda: models.sized("resnet5", 32), "'resnet5' is not in the zoo; nearest: resnet50"),
         (lambda: models.build("morph_15"), "nearest: .*morph_1"),
         (lambda: models.build("vit_cifar", img_size=30), "img_size=30 is not a multiple of patch_size=8; try 24 or 32"),
+        (lambda: models.build("vit_cifar", embed_dim=65), "embed_dim=65 does not split into num_heads=4"),
         (lambda: models.build("vit_cifar", bottleneck=384), "the head sees 384 features; give 1 to 383"),
         (
             lambda: models.build("deit_tiny_distilled_patch16_224", bottleneck=3),
