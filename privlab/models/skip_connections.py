@@ -284,7 +284,7 @@ def _layout(model: nn.Module) -> list[list[nn.Module]]:
     found = [part for stage in stages for block in stage for part in _parts(block)]
     if not found or not all(type(block) in _KNOWN for block in found):
         raise ValueError(
-            f"model: {type(model).__name__} has no skips, or some that are not known here; known are those of the stock blocks of "
-            "timm's ResNet, DenseNet, EfficientNet, MaxxVit (MaxViT), VisionTransformer and ByobNet (RepVGG), and of our IR"
+            f"model: {type(model).__name__} has no skip connections, or some that are not known here; known are those of "
+            "timm's stock ResNet, DenseNet, EfficientNet, MaxxVit (MaxViT), VisionTransformer and ByobNet (RepVGG), and of our IR"
         )
     return stages

@@ -104,7 +104,7 @@ def test_tts_is_full_first_and_cut_afterwards_with_the_weights_of_the_first_stag
             lambda: fit(build("vit_cifar"), architecture.rolss_plus()),
             "place 2 from the end is asked for, and VisionTransformer",
         ),
-        (lambda: fit(models.build("vgg_narrow"), architecture.rolss()), "VGG has no skips"),
+        (lambda: fit(models.build("vgg_narrow"), architecture.rolss()), "VGG has no skip connections"),
         (
             lambda: fit(models.build("repvgg_a0", num_classes=3), architecture.ssf()),
             "k=0.2: RepVGG's identity branch can be removed",
