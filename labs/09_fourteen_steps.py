@@ -84,7 +84,7 @@ plots.morph_block(14, before=1)
 
 # %%
 for number in range(2, 15):
-    change = models.morph.diff(number - 1, number).words
+    change = models.morph.diff(number - 1, number)
     print(f"{number:2} {STEPS[number].name}: {change.split(': ', 1)[1]}")
 
 # %% [markdown]

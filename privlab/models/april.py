@@ -55,33 +55,11 @@ def build(
         raise ValueError(
             f"architecture={architecture!r}; try 'a' (attention on the embedding itself) or 'b' (a real ViT)"
         )
-    if min(width, depth, heads, image_size, patch_size) < 1:
-        raise ValueError(
-            f"width={width}, depth={depth}, heads={heads}, image_size={image_size}, patch_size={patch_size}: all start at 1"
-        )
-    if image_size % patch_size:
-        near = image_size // patch_size * patch_size or patch_size
-        raise ValueError(
-            f"image_size={image_size} is not a multiple of patch_size={patch_size}; try {near} or {near + patch_size}"
-        )
-    if width % heads:
-        raise ValueError(f"width={width} is not a multiple of heads={heads}; try {width // heads * heads or heads}")
     blocks: dict[str, Any] = {"block_fn": PlainBlock} if architecture == "a" else {}
     model = zoo.build(
-        "vit_tiny_patch16_224",
-        num_classes,
-        seed,
-        position,
-        position_std,
-        position_rank,
-        img_size=image_size,
-        patch_size=patch_size,
-        embed_dim=width,
-        depth=depth,
-        num_heads=heads,
-        in_chans=channels,
-        **blocks,
-    )
+        "vit_tiny_patch16_224", num_classes, seed, position, position_std, position_rank,
+        img_size=image_size, patch_size=patch_size, embed_dim=width, depth=depth, num_heads=heads, in_chans=channels, **blocks,
+    )  # fmt: skip
     colour = NORMALISE["cifar10" if image_size <= 64 else "imagenet_samples"]
     model.normalise = normalise or (colour if channels == 3 else Normalise())
     return model

@@ -25,11 +25,10 @@ class NarrowBlock(DenseBlock):
 
     # keep[i][j]: channels of feature j; feature 0 is the block's input, feature j the output of layer j
     keep: list[list[int]]
-    widths: list[int]  # channels of each feature, uncut
 
     def forward(self, init_features: Tensor) -> Tensor:  # (n, channels, h, w)
         features = [init_features]
-        for layer, counts in zip(self.values(), self.keep[:-1], strict=True):
+        for layer, counts in zip(self.values(), self.keep, strict=False):
             features.append(layer(_first(features, counts)))
         return torch.cat(_first(features, self.keep[-1]), 1)
 
@@ -37,32 +36,26 @@ class NarrowBlock(DenseBlock):
 def narrow(model: DenseNet, stage: int, factors: Mapping[int, float]) -> None:
     """Scale shortcuts of dense block `stage`, in place, and shrink what reads them to the channels that are left.
 
-    factors: k in [0, 1] for layers by number, counted from 0; the shortcuts of the others stay as they are.
+    factors: k in [0, 1] for layers by number, counted from 0; the shortcuts of the others stay as they are. A block is scaled once.
     Weights and BatchNorm state of the channels that are left are kept.
     """
-    block, follower = _neighbours(model, stage)
-    layers: list[Any] = list(block.values())
-    old = _counts(block)
-    widths = block.widths if isinstance(block, NarrowBlock) else old[-1]
-    new = [list(old[0])]
-    for i in range(len(layers)):
-        share = [round(factors.get(i, 1.0) * n) for n in widths[: i + 1]]
-        carried = map(min, new[i], old[i + 1][:-1], share)
-        new.append([*carried, widths[i + 1]])
-
-    for layer, before, after in zip(layers, old, new, strict=False):
-        index = _channels(before, after)
-        _shrink(layer.norm1, layer.conv1, index)
-    _shrink_follower(model, stage, follower, _channels(old[-1], new[-1]))
-    for i, k in factors.items():
-        layers[i].k = min(k, factor(layers[i]))
-    block.__class__ = NarrowBlock
-    block.keep, block.widths = new, widths
-
-
-def factor(layer: nn.Module) -> float:
-    """The factor of a dense layer's shortcut: 1 in a stock model."""
-    return getattr(layer, "k", 1.0)
+    children: list[Any] = list(model.features.children())
+    block: Any = dense_blocks(model)[stage - 1]
+    layers, follower = list(block.values()), children[children.index(block) + 1]
+    widths = [layers[0].conv1.in_channels, *(layer.conv2.out_channels for layer in layers)]  # of each feature
+    keep = [widths[:1]]
+    for i, layer in enumerate(layers):
+        layer.k = factors.get(i, 1.0)
+        share = (round(layer.k * n) for n in widths)
+        keep.append([*map(min, keep[i], share), widths[i + 1]])  # what was lost once stays so
+    for layer, counts in zip(layers, keep, strict=False):
+        _shrink(layer.norm1, layer.conv1, _channels(widths, counts))
+    if hasattr(follower, "conv"):
+        _shrink(follower.norm, follower.conv, _channels(widths, keep[-1]))
+    else:  # the last norm
+        head = next(m for m in model.classifier.modules() if isinstance(m, nn.Linear))
+        _shrink(follower, head, _channels(widths, keep[-1]))
+    block.__class__, block.keep = NarrowBlock, keep
 
 
 def dense_blocks(model: DenseNet) -> list[DenseBlock]:
@@ -70,61 +63,24 @@ def dense_blocks(model: DenseNet) -> list[DenseBlock]:
     return [child for child in model.features.children() if isinstance(child, DenseBlock)]
 
 
-def _neighbours(model: DenseNet, stage: int) -> tuple[Any, Any]:
-    """The block of this stage, and what reads its output: a transition, or the last norm."""
-    children = list(model.features.children())
-    block = dense_blocks(model)[stage - 1]
-    return block, children[children.index(block) + 1]
-
-
-def _counts(block: Any) -> list[list[int]]:
-    """How many channels each layer takes of each feature, and the block's output of all."""
-    if isinstance(block, NarrowBlock):
-        return block.keep
-    layers: list[Any] = list(block.values())
-    widths = [layers[0].conv1.in_channels, *(layer.conv2.out_channels for layer in layers)]
-    return [widths[: i + 1] for i in range(len(widths))]
-
-
 def _first(features: Sequence[Tensor], counts: Sequence[int]) -> list[Tensor]:
     return [feature[:, :n] for feature, n in zip(features, counts, strict=True) if n]
 
 
-def _channels(before: Sequence[int], after: Sequence[int]) -> Tensor:
-    """Where the first `after[j]` channels of each feature stand among `before`."""
-    starts = [sum(before[:j]) for j in range(len(before))]
-    return torch.cat([torch.arange(start, start + n) for start, n in zip(starts, after, strict=True)])
+def _channels(widths: Sequence[int], counts: Sequence[int]) -> Tensor:
+    """Where the first counts[j] channels of each feature stand among all of them."""
+    starts = [sum(widths[:j]) for j in range(len(counts))]
+    return torch.cat([torch.arange(start, start + n) for start, n in zip(starts, counts, strict=True)])
 
 
-def _shrink(norm: nn.Module, reader: nn.Module | None, index: Tensor) -> None:
-    """Leave a norm, and the layer that reads it, only these of their input channels."""
-    index = index.to(next(norm.parameters()).device)
-    for name, value in [*norm.named_parameters(recurse=False), *norm.named_buffers(recurse=False)]:
-        if value.ndim:  # all but BatchNorm's count of batches
-            setattr(norm, name, _part(value, index, 0))
-    norm.num_features = len(index)  # type: ignore[assignment]
-    if reader is not None:
-        reader.weight = _part(reader.weight, index, 1)  # type: ignore[arg-type]
-        setattr(reader, "in_features" if isinstance(reader, nn.Linear) else "in_channels", len(index))
+def _shrink(norm: Any, reader: Any, index: Tensor) -> None:
+    """Leave a norm, and the convolution or Linear layer that reads it, only these of their input channels."""
+    norm.weight, norm.bias = _part(norm.weight, index, 0), _part(norm.bias, index, 0)
+    norm.running_mean, norm.running_var = norm.running_mean[index], norm.running_var[index]
+    reader.weight = _part(reader.weight, index, 1)
+    norm.num_features = len(index)
+    setattr(reader, "in_features" if isinstance(reader, nn.Linear) else "in_channels", len(index))
 
 
-def _part(value: Tensor, index: Tensor, dim: int) -> Tensor:
-    left = value.detach().index_select(dim, index)
-    return nn.Parameter(left, value.requires_grad) if isinstance(value, nn.Parameter) else left
-
-
-def _shrink_follower(model: DenseNet, stage: int, follower: Any, index: Tensor) -> None:
-    count = len(index)
-    transition = hasattr(follower, "conv")  # not so the last norm
-    if transition:
-        _shrink(follower.norm, follower.conv, index)
-    else:
-        heads = [m for m in model.classifier.modules() if isinstance(m, nn.Linear)]  # none where num_classes=0
-        if heads and heads[0].in_features != model.num_features:
-            raise ValueError(f"model: its classifier takes {heads[0].in_features} numbers, not {model.num_features}")
-        _shrink(follower, heads[0] if heads else None, index)
-        model.num_features = model.head_hidden_size = count
-    for info in model.feature_info:
-        last = info["module"] == "features.norm5" and not transition
-        if last or info["module"] == f"features.denseblock{stage}":
-            info["num_chs"] = count
+def _part(weight: nn.Parameter, index: Tensor, dim: int) -> nn.Parameter:
+    return nn.Parameter(weight.detach().index_select(dim, index.to(weight.device)), weight.requires_grad)

@@ -1,19 +1,19 @@
-"""The forward pass of a model, called without leaving a trace; and how the model wants its images."""
+"""The forward pass of a model, called without leaving a trace; how the model wants its images; a wrong gradient of PyTorch, mended."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from copy import copy
-from functools import cached_property
 from typing import Any
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.overrides import TorchFunctionMode
 
 from privlab.data import Normalise
-from privlab.models.memory_layout import RightGradients
 
 Gradients = dict[str, Tensor]  # parameter name -> tensor, shaped like the parameter
 
@@ -30,9 +30,8 @@ def preprocessing(model: nn.Module) -> Normalise:
 
 
 def stateless(model: nn.Module) -> Callable[[Tensor], Tensor]:
-    """The forward pass of a model as it is now, leaving no trace: layers write into copies of their buffers, BatchNorm among them.
+    """The forward pass of a model as it is now, leaving no trace: see `forgetful`; gradients through it are right: `RightGradients`.
 
-    What layers keep between calls they neither find nor leave, see `forgetful`; and gradients through it are right, see `RightGradients`.
     Raises ValueError, when called, where BatchNorm in train mode has a single value a channel to take the variance of.
     """
 
@@ -63,41 +62,29 @@ def functional(model: nn.Module) -> Callable[[Gradients, Tensor], Tensor]:
 
 @contextmanager
 def forgetful(model: nn.Module) -> Iterator[None]:
-    """Inside, each layer computes anew what it would keep between calls, and has copies of its buffers; afterwards all is what it was.
+    """Inside, layers write into copies of their buffers, and find their caches empty; afterwards both are what they were.
 
-    A tensor that a layer keeps (timm's LeViT its attention biases) belongs to the weights and the graph of the call that made it: with
-    the graph freed, or made without one, it gives the next call an error, or no gradient. Put aside are tensors with a graph, alone or in
-    a dict or list, `cached_property`s, and dicts with "cache" in their name. A tensor that was kept without a graph under another name
-    cannot be told from a constant, and stays.
+    A cache is a dict with "cache" in its name. timm's LeViT, EfficientFormer and TinyViT keep attention biases there in eval mode, with the
+    graph of the call that made them: freed, or never made, it gives the next call an error, or no gradient.
     """
-    copies: dict[int, Any] = {}  # two layers may share a dict, or a buffer
-    attributes, buffers = [], []
+    copies: dict[int, Tensor] = {}  # two layers may share a buffer
+    held = []
     for module in model.modules():
-        buffers.append((own := module._buffers, held := dict(own.items())))
-        for name, buffer in held.items():
-            own[name] = None if buffer is None else copies.setdefault(id(buffer), buffer.clone())
-        now = vars(module)
-        before = {name: now[name] for name in now.keys() - OF_A_MODULE}
-        attributes.append((now, before))
-        for name, value in before.items():
-            if isinstance(value, dict | list):
-                now[name] = copies.setdefault(id(value), _fresh(name, value))
-            elif isinstance(value, Tensor) and isinstance(getattr(type(module), name, None), cached_property):
-                del now[name]
-            elif _has_graph(value):
-                now[name] = None
+        buffers: Any = module._buffers  # of a scripted model not quite a dict
+        held.append((buffers, dict(buffers.items())))
+        for name, buffer in held[-1][1].items():
+            buffers[name] = None if buffer is None else copies.setdefault(id(buffer), buffer.clone())
+        for cache in [value for name, value in vars(module).items() if "cache" in name and isinstance(value, dict)]:
+            held.append((cache, dict(cache)))
+            cache.clear()
     try:
         yield
     finally:
-        for now, before in attributes:
-            for name in now.keys() - before.keys() - OF_A_MODULE:
+        for now, before in reversed(held):
+            for name in set(now.keys()) - before.keys():
                 del now[name]
-            now.update(before)
-        for own, held in buffers:
-            for name in set(own.keys()) - held.keys():
-                del own[name]
-            for name, buffer in held.items():
-                own[name] = buffer
+            for name, value in before.items():
+                now[name] = value
 
 
 def kept(model: nn.Module) -> list[dict[str, tuple[int, int]]]:
@@ -109,20 +96,22 @@ def kept(model: nn.Module) -> list[dict[str, tuple[int, int]]]:
     ]
 
 
-OF_A_MODULE = frozenset(vars(nn.Module()))  # its parameters, hooks and mode
+class RightGradients(TorchFunctionMode):
+    """Inside, BatchNorm and InstanceNorm get their input, and later the gradient of their output, laid out in the usual order.
 
+    Where a map has a side of one (one image, or one row of pixels), its strides can be those of a `channels_last` tensor and not be
+    told from the usual ones; the CPU's kernel for the backward pass (PyTorch 2.11 to 2.15 at least) then takes one for the other and
+    answers with another gradient. A tensor that is flattened and shaped again has the gradient copied into the usual order; one that
+    is in this order already stays what it is, to the bit.
+    """
 
-def _fresh(name: str, value: Any) -> Any:
-    """A copy of a dict or list, without what an earlier call left in it."""
-    fresh = copy(value)
-    if isinstance(value, list):
-        fresh[:] = [None if _has_graph(part) else part for part in value]
-    else:
-        for key in [key for key, part in value.items() if "cache" in name or _has_graph(part)]:
-            del fresh[key]
-    return fresh
-
-
-def _has_graph(value: Any) -> bool:
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else [value]
-    return any(isinstance(part, Tensor) and part.grad_fn is not None for part in inside)
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        batch = func in (F.batch_norm, torch.batch_norm)
+        if not batch and func not in (F.instance_norm, torch.instance_norm):  # to PyTorch a BatchNorm of one image
+            return func(*args, **kwargs)
+        x: Tensor = args[0] if args else kwargs.pop("input")
+        if x.device.type != "cpu" or (batch and (x.ndim < 4 or 1 not in (x.shape[0], *x.shape[2:]))):
+            return func(x, *args[1:], **kwargs)
+        y = func(x.contiguous(), *args[1:], **kwargs)
+        return y.flatten().view(y.shape)

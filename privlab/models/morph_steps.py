@@ -3,23 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-CHANGES = (
-    "patchify",
-    "stem_activation",
-    "pool",
-    "activation",
-    "sharpness",
-    "activations",
-    "norm",
-    "norms",
-    "bias",
-    "layer_scale",
-)
 PATTERNS = tuple(f"{n:03b}" for n in range(8))  # Figure 8: which of a block's three activations are there
 
 
@@ -39,7 +24,7 @@ class Step:
     kernel: int = 3  # side of the spatial convolution
     activation: str = "relu"  # or "gelu", "softplus"
     sharpness: float = (
-        1.0  # of softplus: log(1 + exp(sharpness x)) / sharpness, from ReLU never more than log 2 / sharpness away
+        1.0  # of softplus: log(1 + exp(sharpness x)) / sharpness, at most log 2 / sharpness away from ReLU
     )
     activations: str = "111"  # behind the first convolution, behind the second, behind the addition
     norm: str = "bn"  # or "ln"
@@ -77,58 +62,29 @@ def _steps() -> dict[int, Step]:
 
 STEPS = _steps()  # number -> Step
 NAMES = {f"morph_{number}": number for number in STEPS}  # as `zoo.build` knows them
+_CHOICES = dict(activation=("relu", "gelu", "softplus"), norm=("bn", "ln"), activations=PATTERNS, norms=PATTERNS)
 
 
 def variant(step: int | Step, **changes: Any) -> Step:
     """A step with some of its design changed: the ablations of Figures 8 to 10, on any step.
 
-    changes: of `CHANGES`: patchify, stem_activation, pool; activation ("relu", "gelu", "softplus" with its sharpness above 0) and
-        activations (of `PATTERNS`); norm ("bn", "ln")
-        and norms (likewise three digits); bias; layer_scale (a number or None).
-    Raises ValueError for a step that is not one of the fourteen, or a change that does not exist.
+    changes: of a `Step`: patchify, stem_activation, pool; activation ("relu", "gelu", "softplus" with its sharpness above 0) and
+        activations (of `PATTERNS`); norm ("bn", "ln") and norms (likewise three digits); bias; layer_scale (a number or None).
+    Raises ValueError for a step that is not one of the fourteen, or an activation, norm or pattern that does not exist.
     """
-    chosen = step if isinstance(step, Step) else _numbered(step)
-    unknown = sorted(set(changes) - set(CHANGES))
-    if unknown:
-        raise ValueError(f"changes={unknown} are none of a step; there are {', '.join(CHANGES)}")
-    varied = replace(chosen, **changes)
-    for field, allowed in (("activation", ("relu", "gelu", "softplus")), ("norm", ("bn", "ln"))):
-        if getattr(varied, field) not in allowed:
-            raise ValueError(f"{field}={getattr(varied, field)!r} is not known; use {' or '.join(map(repr, allowed))}")
-    if not 0 < varied.sharpness < float("inf"):
-        raise ValueError(
-            f"sharpness={varied.sharpness} bends nothing; give a positive number, 1 for softplus as it is, 100 for nearly ReLU"
-        )
-    for field in ("activations", "norms"):
-        pattern = getattr(varied, field)
-        if pattern not in PATTERNS:
-            raise ValueError(
-                f"{field}={pattern!r} is no pattern; give three digits in quotes, 1 where it is kept and 0 where not, such as '110'"
-            )
+    varied = replace(_step(step), **changes)
+    for field, choices in _CHOICES.items():
+        if getattr(varied, field) not in choices:
+            raise ValueError(f"{field}={getattr(varied, field)!r} is not known; use {' or '.join(map(repr, choices))}")
     return varied
 
 
-@dataclass(frozen=True)
-class Diff:
-    """What changes from one architecture to another.  table: a row for each part, with `before` and `after`.  words: in a sentence."""
-
-    words: str
-    table: pd.DataFrame
-
-    def __str__(self) -> str:
-        return self.words
-
-
-def diff(a: int | Step, b: int | Step) -> Diff:
-    """What changes from step `a` to step `b`, numbers or `Step`s."""
-    import pandas as pd  # not at the top: whoever trains a network need not load it
-
-    before, after = (step if isinstance(step, Step) else _numbered(step) for step in (a, b))
+def diff(a: int | Step, b: int | Step) -> str:
+    """What changes from step `a` to step `b`, numbers or `Step`s, in words: "From ... to ...: what: before becomes after; ..."."""
+    before, after = _step(a), _step(b)
     changed = [f.name for f in fields(Step)[2:] if getattr(before, f.name) != getattr(after, f.name)]
-    rows = [(_PARTS[name], _told(name, before), _told(name, after)) for name in changed]
-    table = pd.DataFrame(rows, columns=["part", "before", "after"])
-    words = "; ".join(f"{part}: {old} becomes {new}" for part, old, new in rows) or "nothing"
-    return Diff(f"From {before.name} ({before.number}) to {after.name} ({after.number}): {words}.", table)
+    words = [f"{_PARTS[name]}: {_value(name, before)} becomes {_value(name, after)}" for name in changed]
+    return f"From {before.name} ({before.number}) to {after.name} ({after.number}): {'; '.join(words) or 'nothing'}."
 
 
 _PARTS = dict(
@@ -150,35 +106,36 @@ _PARTS = dict(
     drop_path="stochastic depth",
     layer_scale="layer scale",
 )
+_VALUES: dict[str, dict[Any, str]] = dict(
+    patchify={True: "4 x 4, stride 4", False: "7 x 7, stride 2"},
+    depthwise={True: "depthwise", False: "dense"},
+    kernel={3: "3 x 3", 7: "7 x 7"},
+    activation=dict(relu="ReLU", gelu="GELU", softplus="softplus"),
+    norm=dict(bn="BatchNorm", ln="LayerNorm"),
+    drop_path={0.0: "none"},
+)
 
 
-def _told(name: str, step: Step) -> str:
+def _value(name: str, step: Step) -> str:
     """The value of one field, in words."""
     value = getattr(step, name)
-    if name == "patchify":
-        return "4 x 4, stride 4" if value else "7 x 7, stride 2"
-    if name == "depthwise":
-        return "depthwise" if value else "dense"
-    if name == "kernel":
-        return f"{value} x {value}"
+    if name in _VALUES:
+        return _VALUES[name].get(value, f"{value}")
     if name in ("activations", "norms"):
-        places = (
-            "first convolution",
-            "second convolution",
-            "addition" if name == "activations" else "third convolution",
-        )
-        present = [place for place, there in zip(places, value, strict=True) if there == "1"]
-        return "behind " + ", ".join(present) if present else "none"
-    if name in ("activation", "norm"):
-        return {"relu": "ReLU", "gelu": "GELU", "softplus": "softplus", "bn": "BatchNorm", "ln": "LayerNorm"}[value]
+        last = "addition" if name == "activations" else "third convolution"
+        places = zip(("first convolution", "second convolution", last), value, strict=True)
+        there = [place for place, digit in places if digit == "1"]
+        return "behind " + ", ".join(there) if there else "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if name in ("drop_path", "layer_scale"):
-        return "none" if value is None or (name == "drop_path" and value == 0) else f"{value:g}"  # a scale of 0 is one
+    if name == "layer_scale":
+        return "none" if value is None else f"{value:g}"
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _numbered(number: int) -> Step:
-    if number not in STEPS:
-        raise ValueError(f"step={number!r} is none of the fourteen; give 1 (ResNet-50) to 14 (ConvNeXt-T)")
-    return STEPS[number]
+def _step(step: int | Step) -> Step:
+    if isinstance(step, Step):
+        return step
+    if step not in STEPS:
+        raise ValueError(f"step={step!r} is none of the fourteen; give 1 (ResNet-50) to 14 (ConvNeXt-T)")
+    return STEPS[step]

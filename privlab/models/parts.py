@@ -10,9 +10,10 @@ themselves.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from torch import fx, nn
+from timm.layers import Mlp
+from timm.models.resnet import BasicBlock, Bottleneck, ResNet
+from torch import nn
 
 from privlab.data.sources import nearest
 
@@ -25,13 +26,9 @@ _STEM = re.compile(
 _HEAD = re.compile(r"(head|head_dist|fc|classifier|norm|fc_norm)\b")
 _BLOCK = re.compile(r"((layers|stages|blocks)\.\d+(\.blocks)?|blocks|layer\d+)\.\d+(?=\.)")
 _POSITION = ("cls_token", "reg_token", "dist_token", "pos_embed")
-_ACTIVATIONS = (
-    "torch.nn.modules.activation",
-    "timm.layers.activations",
-    "timm.layers.activations_me",
-)  # where they are defined
-_NO_ACTIVATIONS = (nn.MultiheadAttention, nn.Softmax, nn.Softmax2d, nn.Softmin, nn.LogSoftmax)
 _NORMS = (nn.LayerNorm, nn.GroupNorm, nn.modules.batchnorm._BatchNorm)
+# in front of an activation; a shortcut is added before a block's last one
+_ACTIVATED: dict[type, tuple[str, ...]] = {Mlp: ("fc1",), ResNet: ("bn1",), BasicBlock: ("bn1",), Bottleneck: ("bn1", "bn2")}  # fmt: skip
 
 
 def group(model: nn.Module) -> dict[str, list[str]]:
@@ -62,23 +59,17 @@ def position(model: nn.Module) -> list[str]:
 
     Swin's tables of relative position biases are not among them: they act inside of attention and are counted with it.
     """
-    return [name for name in stem(model) if name.split(".")[0] in _POSITION]
+    return [name for name, _ in model.named_parameters() if name.split(".")[0] in _POSITION]
 
 
 def activation(model: nn.Module) -> list[str]:
-    """Layers whose output goes straight into an activation: the first layer of an MLP; in a ResNet the norms in front of a ReLU.
+    """Layers whose output goes straight into an activation: the first layer of timm's MLPs, and a ResNet's norms in front of a ReLU.
 
-    Read off the forward pass of each module that holds an activation; identities and dropout on the way count as nothing. What adds a
-    shortcut first comes from no single layer, so a ResNet's last activation in a block has none. Overlaps the parts.
-    Raises ValueError for a model in which that cannot be read off.
+    What adds a shortcut first comes from no single layer, so the last activation of a ResNet's block has none. Overlaps the parts.
     """
-    names = {
-        f"{path}.{name}".removeprefix(".")
-        for path, module in model.named_modules()
-        if any(map(_activates, module.children()))
-        for name in _before_activations(module, path)
-    }
-    return [name for name, _ in model.named_parameters() if name in names]
+    named = [(path, _ACTIVATED.get(type(module), ())) for path, module in model.named_modules()]
+    layers = {f"{path}.{leaf}".removeprefix(".") for path, leaves in named for leaf in leaves}
+    return [name for name, _ in model.named_parameters() if name.rpartition(".")[0] in layers]
 
 
 def names(model: nn.Module, *words: str) -> list[str]:
@@ -88,15 +79,16 @@ def names(model: nn.Module, *words: str) -> list[str]:
     Raises ValueError for another word, with the nearest, and for one of which the model learns nothing.
     """
     learnable = [name for name, p in model.named_parameters() if p.requires_grad]
+    groups = {**group(model), "position": position(model), "activation": activation(model)}
     chosen: set[str] = set()
     for word in words:
         if word not in WORDS:
             raise ValueError(f"words: {word!r} is no part of a model{nearest(word, list(WORDS))}")
-        own = {"position": position, "activation": activation}.get(word)
-        members = set(own(model) if own else group(model).get(word, [])) & set(learnable)
+        members = set(groups.get(word, [])) & set(learnable)
         if not members:
-            has = ", ".join(part for part, some in group(model).items() if set(some) & set(learnable))
-            raise ValueError(f"words: {type(model).__name__} learns nothing in {word!r}; it has {has}")
+            has = ", ".join(part for part in PARTS if set(groups.get(part, [])) & set(learnable))
+            known = " (which is known of timm's MLPs and ResNets alone)" if word == "activation" else ""
+            raise ValueError(f"words: {type(model).__name__} learns nothing in {word!r}{known}; it has {has}")
         chosen |= members
     return [name for name in learnable if name in chosen]
 
@@ -130,44 +122,3 @@ def _part(model: nn.Module, name: str) -> str:
     if any(piece.startswith("attn") or piece == "ls1" for piece in pieces):
         return "attention"
     return "conv"
-
-
-def _activates(module: nn.Module) -> bool:
-    return type(module).__module__ in _ACTIVATIONS and not isinstance(module, _NO_ACTIVATIONS)
-
-
-class _Children(fx.Tracer):
-    """Traces what a module does with its children, and looks into none of them."""
-
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return True
-
-
-def _before_activations(module: nn.Module, path: str) -> Iterator[str]:
-    """Names, within the module, of parameters whose layer's output an activation among its children takes as it is."""
-    where = f"{path or 'the model'} ({type(module).__name__})"
-    try:
-        graph = _Children().trace(module)
-    except Exception as error:  # fx raises all kinds
-        raise ValueError(
-            f"model: {where} cannot be traced, so what stands before its activations is not known; name its layers one by one"
-        ) from error
-    for node in graph.nodes:
-        if node.op != "call_module" or not _activates(module.get_submodule(node.target)):
-            continue
-        before = node.all_input_nodes[0]
-        while before.op == "call_module" and isinstance(module.get_submodule(before.target), nn.Identity | nn.Dropout):
-            before = before.all_input_nodes[0]
-        if before.op == "placeholder":
-            raise ValueError(
-                f"model: an activation in {where} takes what comes from outside of it, from a layer that is not known; "
-                "name the layers one by one"
-            )
-        if before.op == "call_module":
-            layer, name = module.get_submodule(before.target), before.target
-            while isinstance(layer, nn.Sequential):
-                last = list(layer._modules)[-1]
-                layer, name = layer._modules[last], f"{name}.{last}"
-            yield from (f"{name}.{leaf}" for leaf, _ in layer.named_parameters(recurse=False))
-        else:  # a function: of the module's own parameters (a norm with its activation inside), or of none
-            yield from (source.target for source in before.all_input_nodes if source.op == "get_attr")

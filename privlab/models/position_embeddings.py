@@ -26,43 +26,42 @@ def draw(
     std: root mean square of its numbers, for "low_rank" over all draws; 0.02 where drawn and the sinusoid's own (about 0.7) if not given.
     rank: for "low_rank" alone, 1 to the number of patches.
     """
-    if kind not in KINDS:
-        raise ValueError(f"position={kind!r} is no position embedding; try one of {', '.join(KINDS)}")
-    if std is not None and not 0 < std < math.inf:
-        raise ValueError(f"position_std={std} is no standard deviation; try 0.02, timm's, or 1")
-    if rank is not None and kind != "low_rank":
-        raise ValueError(f"position_rank={rank} goes with position='low_rank' alone, not with {kind!r}; leave it out")
-    tokens = grid[0] * grid[1]
-    generator = torch.Generator().manual_seed(seed)
+    tokens, generator = grid[0] * grid[1], torch.Generator().manual_seed(seed)
     if kind == "none":
         return torch.zeros(tokens, width)
-    if kind == "sinusoid_2d":
-        if width % 4:
-            raise ValueError(
-                f"width={width} does not split into sine and cosine of row and column; try {width // 4 * 4 or 4}"
-            )
-        drawn = build_sincos2d_pos_embed(list(grid), width)
-    elif kind == "sinusoid_1d":
-        drawn = _sinusoid(tokens, width)
-    elif kind == "low_rank":
+    if kind == "low_rank":
         if rank is None or not 1 <= rank <= min(tokens, width):
+            most = min(tokens, width)
             raise ValueError(
-                f"position_rank={rank} is no rank of {tokens} embeddings of width {width}; try 1 to {min(tokens, width)}"
+                f"position_rank={rank} is no rank of {tokens} embeddings of width {width}; try 1 to {most}"
             )
         return _low_rank(tokens, width, rank, 0.02 if std is None else std, generator)
+    if kind in ("learnable", "random"):
+        drawn, std = torch.randn(tokens, width, generator=generator), 0.02 if std is None else std
+    elif kind == "sinusoid_2d":
+        drawn = build_sincos2d_pos_embed(list(grid), width)
+    elif kind == "sinusoid_1d":
+        rates = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000) / width))  # (width / 2,)
+        angles = torch.arange(tokens)[:, None] * rates  # (tokens, width / 2)
+        drawn = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)  # (tokens, width)
     else:
-        drawn = torch.randn(tokens, width, generator=generator)
-    if std is None:
-        if kind.startswith("sinusoid"):
-            return drawn
-        std = 0.02
-    return drawn * (std / drawn.square().mean().sqrt())
+        raise ValueError(f"position={kind!r} is no position embedding; try one of {', '.join(KINDS)}")
+    return drawn if std is None else drawn * (std / drawn.square().mean().sqrt())
 
 
-def place(
-    model: VisionTransformer, kind: str, std: float | None = None, rank: int | None = None, seed: int = 0
-) -> VisionTransformer:
-    """Give a timm ViT this position embedding, in place, and return it.
+def _low_rank(tokens: int, width: int, rank: int, std: float, generator: torch.Generator) -> Tensor:
+    """A product of factors with few bits, so that it is exact in float32 and has no higher rank than this one, to the last bit.
+
+    A rounded product has full rank again, 1e-8 below its size, and an attacker who solves in float64 can use that.
+    """
+    left = torch.randint(-8, 9, (tokens, rank), generator=generator).double()  # of mean square 24
+    right = torch.randn(rank, width, generator=generator, dtype=torch.float64) * (std / (24 * rank) ** 0.5)
+    quantum = 2.0 ** (math.floor(math.log2(right.abs().max())) - 11)
+    return (left @ ((right / quantum).round() * quantum)).float()
+
+
+def place(model: VisionTransformer, kind: str, std: float | None, rank: int | None, seed: int) -> None:
+    """Give a timm ViT this position embedding, in place.
 
     Every kind but "learnable" is frozen: the client computes no gradient for it, so none can leak (Lu et al. 2022, section 4.2).
     A class token's own embedding is drawn like the others for "random" and "learnable", and 0 for the rest.
@@ -73,34 +72,8 @@ def place(
             f"model: {type(model).__name__} has no position embedding (pos_embed) to replace; try a ViT or DeiT of timm"
         )
     patches = draw(kind, model.patch_embed.grid_size, old.shape[-1], std, rank, seed)  # (patches, width)
-    extra = old.shape[1] - len(patches)  # prefix tokens that carry an embedding
-    prefix = torch.zeros(extra, old.shape[-1])
+    prefix = torch.zeros(old.shape[1] - len(patches), old.shape[-1])  # tokens before the patches
     if kind in ("learnable", "random"):
         generator = torch.Generator().manual_seed(seed + 1)
         prefix = torch.randn(prefix.shape, generator=generator) * (0.02 if std is None else std)
-    values = torch.cat([prefix, patches])[None].to(old.dtype)
-    model.pos_embed = nn.Parameter(values.to(old.device), requires_grad=kind == "learnable")
-    return model
-
-
-def _low_rank(tokens: int, width: int, rank: int, std: float, generator: torch.Generator) -> Tensor:
-    """A product of factors with few bits, so that it is exact in float32 and has no higher rank than this one, to the last bit.
-
-    A rounded product has full rank again, 1e-8 below its size, and an attacker who solves in float64 can use that.
-    """
-    if rank > 512:
-        raise ValueError(f"position_rank={rank} needs more bits than float32 has to be exact; try 512 or less")
-    left = torch.randint(-8, 9, (tokens, rank), generator=generator).double()
-    right = torch.randn(rank, width, generator=generator, dtype=torch.float64) * (
-        std / (24 * rank) ** 0.5
-    )  # 24: mean square of left
-    quantum = 2.0 ** (math.floor(math.log2(right.abs().max())) - 11)
-    return (left @ ((right / quantum).round() * quantum)).float()
-
-
-def _sinusoid(tokens: int, width: int) -> Tensor:
-    if width % 2:
-        raise ValueError(f"width={width} does not split into sine and cosine; try {width + 1}")
-    rates = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000) / width))  # (width / 2,)
-    angles = torch.arange(tokens)[:, None] * rates  # (tokens, width / 2)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)  # (tokens, width)
+    model.pos_embed = nn.Parameter(torch.cat([prefix, patches])[None], requires_grad=kind == "learnable")

@@ -1,4 +1,4 @@
-"""What a model makes of an image on its way to an answer: the features that enter its last layer, or leave any named one.
+"""What a model makes of an image on its way to an answer: the features that enter its last layer, or leave its stages.
 
 This is what leaves a phone when a model is split between phone and server, and what a feature store keeps. Hooks read it and are taken
 off again: the model is afterwards what it was.
@@ -24,10 +24,7 @@ def last_linear(model: nn.Module) -> str:
     """The name of the Linear layer that was added to the model last: its head.  Raises ValueError where there is none."""
     names = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
     if not names:
-        raise ValueError(
-            f"model: {type(model).__name__} has no Linear layer, so no last one; name a layer, such as one of "
-            f"{', '.join([name for name, _ in model.named_modules() if name][:5])}"
-        )
+        raise ValueError(f"model: {type(model).__name__} has no Linear layer, so no last one")
     return names[-1]
 
 
@@ -37,18 +34,15 @@ def only_head(model: nn.Module) -> str:
     Raises ValueError for a model with several heads (timm's distilled ones), or with no Linear layer in its head (num_classes=0).
     """
     name = last_linear(model)
-    head: Any = getattr(model, "get_classifier", lambda: model.get_submodule(name))()
-    heads = [*head] if isinstance(head, tuple | nn.ModuleList) else [head]
-    heads += [extra] if (extra := getattr(model, "aux_head", None)) is not None else []  # VOLO's
-    if len(heads) > 1:
+    last = model.get_submodule(name)
+    head = getattr(model, "get_classifier", lambda: last)()
+    several = (
+        isinstance(head, tuple | nn.ModuleList) or getattr(model, "aux_head", None) is not None
+    )  # VOLO has the latter
+    if several or last not in head.modules():
         raise ValueError(
-            f"model: {type(model).__name__} answers with {len(heads)} heads, of which {name!r} is one; give a model with one, such as the "
-            "same without distillation"
-        )
-    if model.get_submodule(name) not in heads[0].modules():
-        raise ValueError(
-            f"model: the head of this {type(model).__name__} has no Linear layer (the last one is {name!r}); build it with num_classes, "
-            "1 or more"
+            f"model: {type(model).__name__} does not answer by one Linear layer (its last is {name!r}); give a model with one head, "
+            "such as the same without distillation, built with num_classes, 1 or more"
         )
     return name
 
@@ -73,15 +67,10 @@ def read(model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,), batc
 
     model: its mode and its hooks stay as they were; it is asked in eval mode, in its own float type, through its own normalisation.
     images: (n, channels, height, width), bytes or floats in [0, 1].
-    layers: `LAST` for what enters the last Linear layer (Zhang et al. 2024 say "the representation" and no more), or names as in
-        `model.named_modules()` for what leaves them. A map or a row of tokens is averaged over its places, so that a feature is a channel.
-    Raises ValueError for a layer that does not exist (with the nearest), that gives several tensors or a row for each window of an image,
-    or that runs never or twice in a pass.
+    layers: of `stages`. `LAST` is what enters the last Linear layer (Zhang et al. 2024 say "the representation" and no more); of the
+        others, what leaves them. A map or a row of tokens is averaged over its places, so that a feature is a channel.
+    Raises ValueError for a layer that does not exist, with the nearest, and for images outside [0, 1].
     """
-    if images.ndim != 4 or len(images) == 0:
-        raise ValueError(
-            f"images: got shape {tuple(images.shape)}; give (n, channels, height, width), one image or more"
-        )
     if images.is_floating_point():
         check_range("images", images, "give values in [0, 1], or bytes")
     like, normalise = next(model.parameters()), preprocessing(model)
@@ -90,19 +79,9 @@ def read(model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,), batc
     model.eval()
     try:
         with listening(model, parts), forgetful(model):
-            for done, batch in enumerate(images.split(batch_size), start=1):
+            for batch in images.split(batch_size):
                 x = batch.to(like.device)
                 model(normalise(x.to(like.dtype) if x.is_floating_point() else x.to(like.dtype) / 255))
-                if odd := [layer for layer, rows in parts.items() if len(rows) != done]:
-                    times = len(parts[odd[0]]) - done + 1
-                    raise ValueError(
-                        f"layers: {odd[0]!r} ran {times} times in one pass, so it has no single output; name a layer around or inside it"
-                    )
-                if odd := [layer for layer, rows in parts.items() if len(rows[-1]) != len(batch)]:
-                    raise ValueError(
-                        f"layers: {odd[0]!r} gives {len(parts[odd[0]][-1])} rows for {len(batch)} images, as what works on windows does; "
-                        "name a layer around it"
-                    )
     finally:
         for module, mode in modes.items():
             module.training = mode
@@ -112,54 +91,29 @@ def read(model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,), batc
 @contextmanager
 def listening(model: nn.Module, parts: dict[str, list[Tensor]]) -> Iterator[None]:
     """Hooks that add what passes by to the lists in `parts`; off again at the end, whatever happens."""
-    modules = {name: module for name, module in model.named_modules() if name}
-    last = _channels_last(model)
-    for layer in parts:
-        if layer != LAST and layer not in modules:
-            raise ValueError(f"layers: {layer!r} is no layer of this model{sources.nearest(layer, [LAST, *modules])}")
+    modules: dict[str, Any] = dict(model.named_modules())
+    last = getattr(model, "output_fmt", "NCHW") == "NHWC"  # where a Swin's maps have their channels
 
-    def hear(layer: str, module: nn.Module, output: object) -> None:
-        if not isinstance(output, Tensor):
-            raise ValueError(
-                f"layers: {layer!r} gives a {type(output).__name__}, not one tensor; name a layer inside it"
-            )
-        parts[layer].append(_channels(output, module, module in last).float().cpu())
+    def hear(layer: str, x: Tensor) -> None:
+        if x.ndim == 3 or (x.ndim == 4 and last):  # (n, places, width), or (n, height, width, channels)
+            x = x.flatten(1, -2).mean(1)
+        elif x.ndim == 4:
+            x = x.flatten(2).mean(2)
+        parts[layer].append(x.float().cpu())
 
     hooks = []
     try:
         for layer in parts:
             if layer == LAST:
                 head = modules[last_linear(model)]
-                hooks.append(head.register_forward_pre_hook(lambda m, inputs: hear(LAST, m, inputs[0])))
+                hooks.append(head.register_forward_pre_hook(lambda m, inputs: hear(LAST, inputs[0])))
+            elif layer in modules:
+                hooks.append(modules[layer].register_forward_hook(lambda m, _, out, layer=layer: hear(layer, out)))
             else:
-                hooks.append(modules[layer].register_forward_hook(lambda m, _, out, layer=layer: hear(layer, m, out)))
+                raise ValueError(
+                    f"layers: {layer!r} is no layer of this model{sources.nearest(layer, [LAST, *modules])}"
+                )
         yield
     finally:
         for hook in hooks:
             hook.remove()
-
-
-def _channels_last(model: nn.Module) -> set[nn.Module]:
-    """Where maps are (n, height, width, channels) and the layer's kind does not say so: Swin's, MaxViT's windows, MLPs of Linear layers."""
-    # not at the top: timm takes seconds, and some that import this never read
-    from timm.layers import GlobalResponseNormMlp, Mlp
-    from timm.models.maxxvit import PartitionAttentionCl
-
-    if getattr(model, "output_fmt", "NCHW") == "NHWC":
-        return set(model.modules())
-    mlps = [m for m in model.modules() if isinstance(m, Mlp | GlobalResponseNormMlp) and isinstance(m.fc1, nn.Linear)]
-    windows = [m for m in model.modules() if isinstance(m, PartitionAttentionCl)]
-    return {inside for part in [*mlps, *windows] for inside in part.modules()}
-
-
-def _channels(x: Tensor, module: nn.Module, channels_last: bool) -> Tensor:
-    """(n, width): an average over places, wherever the channels stand."""
-    if x.ndim <= 2:
-        return x.reshape(len(x), -1)
-    from timm.layers import LayerNorm2d
-
-    first = isinstance(module, (nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm, LayerNorm2d))
-    last = isinstance(module, (nn.Linear, nn.LayerNorm)) or channels_last
-    if x.ndim == 3 or (last and not first):  # tokens (n, places, width), or maps (n, height, width, channels)
-        return x.flatten(1, -2).mean(1)
-    return x.flatten(2).mean(2)

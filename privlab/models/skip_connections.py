@@ -1,19 +1,17 @@
-"""Skip connections of stock models, scaled or removed stage by stage, as surgery on a copy (Koh et al. 2024, sections 3.2, 5 and 13.1).
+"""Skip connections of stock models, scaled or removed stage by stage (Koh et al. 2024, sections 3.2, 5 and 13.1).
 
 A block with an additive skip computes z_{i+1} = z_i + g_i(z_i), or P(z_i) + g_i(z_i) where its shortcut holds a projection P. Here the
 shortcut gets a factor, k P(z_i) + g_i(z_i), in training and at inference: k = 1 is the stock model, k = 0 leaves g_i alone and takes P out
 of the model, parameters, BatchNorm state and all. Where skips join channels (DenseNet), see `dense_connections`. An activation behind
-the sum and stochastic depth on g_i stay where timm has them. Names of the parameters that stay do not change.
+the sum and stochastic depth on g_i stay where timm has them. Names of the parameters that stay do not change, and factors multiply.
 
 Which shortcuts a stage has:
 
-- ResNet, IR: one a block.  DenseNet: one a layer of the dense block.
+- ResNet, IR: one a block.  DenseNet: one a layer of the dense block; a stage is scaled once.
 - EfficientNet: one in each block of equal input and output, so none in stages 1 and 7 of EfficientNet-B0.
 - MaxViT: five a block, of the MBConv, and of attention and MLP in block and grid attention both.
 - ViT: two a block. It has no stages; ours are quarters of its depth, and only the first can be cut (section 8: features collapse).
 - RepVGG: the identity branch, where a block has one; only k = 0 and 1, since timm folds the branch into one kernel without a factor.
-
-A second operation on a stage acts on what the first has left: factors multiply; of a concatenation the fewer channels stay.
 
 One weight does change. timm draws a ResNet with 0 as the weight of the last BatchNorm in each branch (zero_init_last), so that a block
 begins as its shortcut alone. Without the shortcut it would give 0, its ReLU would let no gradient pass, and nothing before it could ever
@@ -24,7 +22,6 @@ net with a full one that begins alike, build both with zero_init_last=False.
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -35,7 +32,6 @@ from timm.models.byobnet import ByobNet, RepVggBlock
 from timm.models.densenet import DenseLayer, DenseNet
 from timm.models.efficientnet import EfficientNet
 from timm.models.resnet import BasicBlock, Bottleneck, ResNet
-from timm.models.vgg import VGG
 from torch import Tensor, nn
 
 from privlab.models import dense_connections, ir_resnet
@@ -48,11 +44,12 @@ def scale(model: Model, stage: int, k: float) -> Model:
 
     model: a net of a family that the first lines of this file list; it stays as it is.
     stage: counted from 1, see `stages`.  k: in [0, 1]; 0 removes the shortcuts, 1 gives a plain copy.
-    Weights that are left are the model's (but for the one named above), so that a cut can also come in the midst of a training.
     Raises ValueError for a model, stage or k that this cannot be done with.
     Source: Koh et al. 2024, section 5.2 (SSF; k = 0.2 for sums, 0.01 for concatenations) and 3.2 (k = 0).
     """
-    return _operate(model, stage, k, 1.0)
+    model = copy.deepcopy(model)
+    cut(model, stage, k)
+    return model
 
 
 def remove(model: Model, stage: int) -> Model:
@@ -60,44 +57,35 @@ def remove(model: Model, stage: int) -> Model:
 
     Source: Koh et al. 2024, section 3.2 ("Skip-N removed"), 5.1 (RoLSS: the last stage).
     """
-    return _operate(model, stage, 0.0, 1.0)
-
-
-def remove_last_fraction(model: Model, stage: int, fraction: float) -> Model:
-    """`remove`, for the last max(1, round(fraction * blocks)) blocks of the stage that have a shortcut.
-
-    fraction: in (0, 1]; RoLSS+ of Koh et al. 2024 takes the last 0.1 of stage 3, beside all of stage 4.
-    """
-    return _operate(model, stage, 0.0, fraction)
+    return scale(model, stage, 0.0)
 
 
 def cut(model: nn.Module, stage: int, k: float = 0.0, fraction: float = 1.0) -> None:
     """`scale` in place, for the last max(1, round(fraction * blocks)) blocks of the stage that have a shortcut.
 
-    Parameters that stay whole are the same objects as before, so that an optimiser knows them again; DenseNet's narrowed ones are new.
+    fraction: in (0, 1]; RoLSS+ of Koh et al. 2024 takes the last 0.1 of stage 3, beside all of stage 4.
+    Weights that stay whole are the same objects as before, so that an optimiser knows them again; DenseNet's narrowed ones are new.
     """
-    scalable(model, stage, k, fraction)
+    scalable(model, stage, k)
     if k == 1:
         return
-    there = blocks(model, stage)
+    before, there = set(model.modules()), blocks(model, stage)
     chosen = there[-max(1, round(fraction * len(there))) :]
     if isinstance(model, DenseNet):
         layers = list(dense_connections.dense_blocks(model)[stage - 1].values())
         dense_connections.narrow(model, stage, {i: k for i, layer in enumerate(layers) if layer in chosen})
     else:
-        for block in chosen:
-            _cut(block, k)
+        for part in (part for block in chosen for part in _parts(block)):
+            _cut(part, k)
+    for new in set(model.modules()) - before:
+        new.training = model.training
 
 
-def scalable(model: nn.Module, stage: int, k: float, fraction: float = 1.0) -> None:
+def scalable(model: nn.Module, stage: int, k: float) -> None:
     """Raise the ValueError that `cut` would, and change nothing."""
-    if isinstance(k, bool) or not isinstance(k, int | float) or not 0 <= k <= 1:
-        raise ValueError(f"k={k!r} is no number in [0, 1]; 0 removes the shortcuts, 1 leaves them")
-    if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 < fraction <= 1:
-        raise ValueError(
-            f"fraction={fraction!r} is no number in (0, 1]; 0.1 takes the last tenth of the stage's blocks"
-        )
     there = blocks(model, stage)
+    if not 0 <= k <= 1:
+        raise ValueError(f"k={k!r} is no number in [0, 1]; 0 removes the shortcuts, 1 leaves them")
     if 0 < k < 1 and isinstance(there[0], RepVggBlock):
         raise ValueError(
             f"k={k}: RepVGG's identity branch can be removed, k=0, but not scaled: it would no longer fold into one kernel"
@@ -107,6 +95,7 @@ def scalable(model: nn.Module, stage: int, k: float, fraction: float = 1.0) -> N
 def stages(model: nn.Module) -> dict[int, int]:
     """How many shortcuts each stage has, counted from 1; stages without any are left out, so the last key is what RoLSS cuts.
 
+    Of a ViT only stage 1 is there: without the skips of later blocks its features collapse (Koh et al. 2024, section 8).
     Raises ValueError for a model without skips, or of no known family.
     """
     counts = {i: sum(map(_shortcuts, stage)) for i, stage in enumerate(_layout(model), 1)}
@@ -117,16 +106,10 @@ def stages(model: nn.Module) -> dict[int, int]:
 
 def blocks(model: nn.Module, stage: int) -> list[nn.Module]:
     """The blocks of a stage that have a shortcut, in order.  Raises ValueError for a stage without any."""
-    with_skips = stages(model)
-    if isinstance(stage, bool) or not isinstance(stage, int) or stage not in with_skips:
-        if isinstance(model, vision_transformer.VisionTransformer) and stage != 1:
-            raise ValueError(
-                f"stage={stage}: of a ViT only stage 1, the first quarter of its blocks, can be cut; without the skips of later "
-                "blocks its features collapse (Koh et al. 2024, section 8)"
-            )
-        exist = ", ".join(map(str, with_skips)) or "none any more"
+    if stage not in (there := stages(model)):
+        some = ", ".join(map(str, there)) or "none any more"
         raise ValueError(
-            f"stage={stage}: {type(model).__name__} has no shortcuts there; stages that have some: {exist}"
+            f"stage={stage}: {type(model).__name__} has no shortcuts there that can be cut; stages that have some: {some}"
         )
     return [block for block in _layout(model)[stage - 1] if _shortcuts(block)]
 
@@ -138,7 +121,7 @@ def ends(model: nn.Module) -> dict[int, nn.Module]:
     return {i: stage[-1] for i, stage in enumerate(_layout(model), 1)}
 
 
-# -- what takes the place of a shortcut, or of a block -------------------------------------------------------------------------
+# -- what takes the place of a shortcut, or of a block whose forward adds it ---------------------------------------------------
 
 
 class Scale(nn.Module):
@@ -172,27 +155,15 @@ class _Factor(nn.Module):
         return f"k={self.k}"
 
 
-class ScaledDownsample(maxxvit.Downsample2d):
+class ScaledDownsample(_Factor, maxxvit.Downsample2d):
     """MaxViT's projecting shortcut, times k."""
-
-    k: float
 
     def forward(self, x: Tensor) -> Tensor:
         return self.k * super().forward(x)
 
-    def extra_repr(self) -> str:
-        return f"k={self.k}"
-
 
 class ScaledInverted(_Factor, InvertedResidual):
     """EfficientNet's block; `has_skip` is False, so that timm's forward gives the branch alone."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.join(self.drop_path(super().forward(x)), x)
-
-
-class ScaledSeparable(_Factor, DepthwiseSeparableConv):
-    """The same for the block of its first stage."""
 
     def forward(self, x: Tensor) -> Tensor:
         return self.join(self.drop_path(super().forward(x)), x)
@@ -214,97 +185,77 @@ class ScaledPartition(_Factor, maxxvit.PartitionAttentionCl):
         return self.join(self.drop_path2(self.ls2(self.mlp(self.norm2(x)))), x)
 
 
-class ScaledPartition2d(_Factor, maxxvit.PartitionAttention2d):
-    """The same for maps with channels first."""
-
-    forward = ScaledPartition.forward
-
-
 _SCALED: dict[type, type] = {
+    maxxvit.Downsample2d: ScaledDownsample,
     InvertedResidual: ScaledInverted,
-    DepthwiseSeparableConv: ScaledSeparable,
     vision_transformer.Block: ScaledBlock,
     maxxvit.PartitionAttentionCl: ScaledPartition,
-    maxxvit.PartitionAttention2d: ScaledPartition2d,
 }
-_SCALED |= {scaled: scaled for scaled in _SCALED.values()}
-_BLOCKS = (BasicBlock, Bottleneck, ir_resnet.Block, DenseLayer, maxxvit.MbConvBlock, RepVggBlock)
-
-
-# -- surgery -------------------------------------------------------------------------------------------------------------------
-
-
-def _operate(model: Model, stage: int, k: float, fraction: float) -> Model:
-    scalable(model, stage, k, fraction)  # before anything is copied
-    model = copy.deepcopy(model)
-    cut(model, stage, k, fraction)
-    return model
+_SHORTCUT: dict[type, str] = {  # where a block holds its shortcut
+    BasicBlock: "downsample",
+    Bottleneck: "downsample",
+    ir_resnet.Block: "shortcut",
+    maxxvit.MbConvBlock: "shortcut",
+}
+_OTHERS = (RepVggBlock, DenseLayer, DepthwiseSeparableConv)  # the last skips in no stock net
+_KNOWN = (*_SHORTCUT, *_SCALED, *_SCALED.values(), *_OTHERS)
 
 
 def _cut(block: Any, k: float) -> None:
-    """Multiply the shortcuts of one block by k, in place; what is new in it is in the block's mode."""
-    before = set(block.modules())
-    if isinstance(block, BasicBlock | Bottleneck):
-        block.downsample = times(block.downsample, k)
-        last: Any = block.bn2 if isinstance(block, BasicBlock) else block.bn3
-        if k == 0 and not last.weight.any():
-            nn.init.ones_(last.weight)
-    elif isinstance(block, ir_resnet.Block):
-        block.shortcut = times(block.shortcut, k)
-    elif isinstance(block, RepVggBlock):
+    """Multiply the shortcuts of one block by k, in place."""
+    if isinstance(block, RepVggBlock):
         block.identity = None
-    elif isinstance(block, maxxvit.MaxxVitBlock):
-        for part in _parts(block):
-            _cut(part, k)
-    elif isinstance(block, maxxvit.MbConvBlock):
-        block.set_submodule("shortcut", _in_place(block.shortcut, k))
+    elif name := _SHORTCUT.get(type(block)):
+        setattr(block, name, times(getattr(block, name), k))
+        last: Any = {BasicBlock: "bn2", Bottleneck: "bn3"}.get(type(block))
+        if k == 0 and last and not getattr(block, last).weight.any():
+            nn.init.ones_(getattr(block, last).weight)
     else:
-        block.k = k * getattr(block, "k", 1.0)
-        block.__class__ = _SCALED[type(block)]
-        if hasattr(block, "has_skip"):
+        _rescale(block, k)
+        if isinstance(block, ScaledInverted):
             block.has_skip = False
-    for part in set(block.modules()) - before:
-        part.training = block.training
 
 
 def times(shortcut: nn.Module | None, k: float) -> nn.Module:
-    """A shortcut followed by a factor; the names of what is in a Sequential stay."""
+    """A shortcut followed by a factor; the names of what is in it stay."""
     if k == 0:
         return Gone()
+    if isinstance(shortcut, maxxvit.Downsample2d):
+        _rescale(shortcut, k)
+        return shortcut
     steps = shortcut if isinstance(shortcut, nn.Sequential) else [shortcut] if shortcut is not None else []
     return nn.Sequential(*steps, Scale(k))
 
 
-def _in_place(shortcut: Any, k: float) -> nn.Module:
-    """MBConv's shortcut times k: its class changes, so that the names of what is in it stay; an identity has nothing in it."""
-    if k == 0:
-        return Gone()
-    factor = k * getattr(shortcut, "k", 1.0)
-    if isinstance(shortcut, nn.Identity | Scale):
-        return Scale(factor)
-    shortcut.k, shortcut.__class__ = factor, ScaledDownsample
-    return shortcut
+def _rescale(module: Any, k: float) -> None:
+    """Multiply by k the shortcuts that a module's own forward adds: its class becomes the scaled one, its weights stay."""
+    module.k = k * getattr(module, "k", 1.0)
+    module.__class__ = _SCALED.get(type(module), type(module))
 
 
-def _shortcuts(block: Any) -> int:
+# -- where the shortcuts are ---------------------------------------------------------------------------------------------------
+
+
+def _shortcuts(block: nn.Module) -> int:
     """How many shortcuts a block has left."""
-    if isinstance(block, maxxvit.MaxxVitBlock):
-        return sum(map(_shortcuts, _parts(block)))
-    if isinstance(block, BasicBlock | Bottleneck):
-        return int(not isinstance(block.downsample, Gone))
-    if isinstance(block, ir_resnet.Block | maxxvit.MbConvBlock):
-        return int(not isinstance(block.shortcut, Gone))
-    if isinstance(block, RepVggBlock):
-        return int(getattr(block, "identity", None) is not None)  # a folded block has none
-    if isinstance(block, DenseLayer):
-        return int(dense_connections.factor(block) > 0)
-    left = getattr(block, "k", 1.0) > 0
-    if hasattr(block, "has_skip"):
-        return int(block.has_skip or (isinstance(block, _Factor) and left))
-    return 2 * left
+    return sum(map(_left, _parts(block)))
 
 
-def _parts(block: maxxvit.MaxxVitBlock) -> list[nn.Module]:
+def _left(part: Any) -> int:
+    if isinstance(part, RepVggBlock):
+        return int(getattr(part, "identity", None) is not None)  # a folded block has none
+    if name := _SHORTCUT.get(type(part)):
+        return int(not isinstance(getattr(part, name), Gone))
+    some = getattr(part, "k", 1.0) > 0
+    if isinstance(part, InvertedResidual | DepthwiseSeparableConv):
+        return int(part.has_skip or (isinstance(part, ScaledInverted) and some))
+    return int(some) if isinstance(part, DenseLayer) else 2 * some  # of attention and of the MLP
+
+
+def _parts(block: nn.Module) -> list[nn.Module]:
+    """What a block is put together of, each with shortcuts of its own: MaxViT's of three."""
+    if not isinstance(block, maxxvit.MaxxVitBlock):
+        return [block]
     return [part for part in (block.conv, block.attn_block, block.attn_grid) if part is not None]
 
 
@@ -316,7 +267,7 @@ def _quarters(model: Any) -> list[list[nn.Module]]:
 
 
 _LAYOUTS: dict[type, Callable[[Any], list[list[nn.Module]]]] = {
-    ResNet: lambda m: [list(child) for name, child in m.named_children() if re.fullmatch(r"layer\d+", name)],
+    ResNet: lambda m: [list(layer) for layer in (m.layer1, m.layer2, m.layer3, m.layer4)],
     ir_resnet.IR: lambda m: [list(stage) for stage in m.stages],
     DenseNet: lambda m: [list(block.values()) for block in dense_connections.dense_blocks(m)],
     EfficientNet: lambda m: [list(stage) for stage in m.blocks],
@@ -328,20 +279,12 @@ _LAYOUTS: dict[type, Callable[[Any], list[list[nn.Module]]]] = {
 
 def _layout(model: nn.Module) -> list[list[nn.Module]]:
     """The blocks of each stage, whether they have shortcuts or not."""
-    if isinstance(model, VGG):
-        raise ValueError("model: VGG has no skip connections, so there is nothing to scale or to remove")
-    families = (
-        "timm's ResNet, DenseNet, EfficientNet, MaxxVit (MaxViT), VisionTransformer and ByobNet (RepVGG), and our IR"
-    )
-    family = next((family for family in _LAYOUTS if isinstance(model, family)), None)
-    if family is None:
-        raise ValueError(f"model: {type(model).__name__} is of no family whose skips are known here: {families}")
-    layout = _LAYOUTS[family](model)
-    for block in (block for stage in layout for block in stage):
-        for part in _parts(block) if isinstance(block, maxxvit.MaxxVitBlock) else [block]:
-            if not isinstance(part, _BLOCKS) and type(part) not in _SCALED:
-                raise ValueError(
-                    f"model: {type(model).__name__} has a {type(part).__name__}, whose skips are not known here; known: the stock "
-                    f"blocks of {families}"
-                )
-    return layout
+    layout = next((layout for family, layout in _LAYOUTS.items() if isinstance(model, family)), None)
+    stages = layout(model) if layout else []
+    found = [part for stage in stages for block in stage for part in _parts(block)]
+    if not found or not all(type(block) in _KNOWN for block in found):
+        raise ValueError(
+            f"model: {type(model).__name__} has no skip connections, or some that are not known here; known are those of "
+            "timm's stock ResNet, DenseNet, EfficientNet, MaxxVit (MaxViT), VisionTransformer and ByobNet (RepVGG), and of our IR"
+        )
+    return stages

@@ -12,26 +12,17 @@ from timm.models.vgg import VGG
 from torch import nn
 
 # channels of each 3x3 convolution; "M" halves the map. Two convolutions at each width, as in the small ResNets of the labs.
-PLANS: dict[str, tuple[int | str, ...]] = {
-    "vgg_narrow": (16, 16, "M", 32, 32, "M", 64, 64, "M", 128, 128, "M"),
-}
+PLAN = [16, 16, "M", 32, 32, "M", 64, 64, "M", 128, 128, "M"]
 
 
-def build(name: str, num_classes: int = 10, in_chans: int = 3, **changes: Any) -> VGG:
-    """timm's VGG with BatchNorm, from one of PLANS; its weights are drawn from torch's generator, as timm draws them.
+def build(num_classes: int = 10, in_chans: int = 3, **changes: Any) -> VGG:
+    """timm's VGG with BatchNorm, "vgg_narrow" in the zoo; its weights are drawn from torch's generator, as timm draws them.
 
-    changes: passed to timm's VGG. In place of VGG's two layers of 4,096, made for 1,000 classes, the last maps are averaged and go into one
-    linear layer, as in a ResNet.
+    In place of VGG's two layers of 4,096, made for 1,000 classes, the last maps are averaged and go into one linear layer, as in a ResNet.
     """
     model: Any = VGG(
-        list(PLANS[name]),
-        num_classes=num_classes,
-        in_chans=in_chans,
-        mlp_ratio=1 / 4096,
-        norm_layer=nn.BatchNorm2d,
-        **changes,
+        PLAN, num_classes=num_classes, in_chans=in_chans, mlp_ratio=1 / 4096, norm_layer=nn.BatchNorm2d, **changes
     )
-    width = max(w for w in PLANS[name] if isinstance(w, int))
-    model.pre_logits, model.head = nn.Identity(), ClassifierHead(width, num_classes)
-    model.num_features = model.head_hidden_size = width
+    model.pre_logits, model.head = nn.Identity(), ClassifierHead(128, num_classes)
+    model.num_features = model.head_hidden_size = 128
     return model

@@ -8,16 +8,14 @@ from typing import Any
 
 import timm
 import torch
-from timm.layers import set_fused_attn, use_fused_attn
 from timm.layers.activations import HardSigmoid
 from timm.models.resnet import ResNet
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
 from privlab.data import NORMALISE, Normalise
-from privlab.models import ir_resnet, morph, morph_steps, position_embeddings, representations, repvgg, vgg
+from privlab.models import ir_resnet, morph, morph_steps, position_embeddings, representations, skip_connections, vgg
 from privlab.models.forward import preprocessing
-from privlab.models.skip_connections import remove_last_fraction, scale
 
 # Victims for 32 x 32 images: timm's classes by timm's names, with what differs and the preprocessing. The small ones fit a laptop; the
 # four large ones have the parameter counts that Zhang et al. 2024 print (section 3.2: 23.52, 42.51, 27.51 and 48.80 million).
@@ -50,19 +48,12 @@ CIFAR: dict[str, tuple[str, dict[str, Any]]] = {
 FACES: dict[str, tuple[str, dict[str, Any]]] = {
     "face_transformer": (
         "vit_base_patch16_224",
-        dict(
-            img_size=112,
-            patch_size=8,
-            embed_dim=512,
-            depth=20,
-            num_heads=8,
-            mlp_ratio=4,
-            qkv_bias=False,
-            num_classes=40,
-        ),
+        dict(img_size=112, patch_size=8, embed_dim=512, depth=20, num_heads=8, qkv_bias=False, num_classes=40),
     ),
 }
-_NAMED = CIFAR | FACES | repvgg.NAMED
+# timm has the RepVGGs of Koh et al. 2024 but one: of D2 only the one with squeeze-and-excitation, which is taken out here.
+_NAMED = CIFAR | FACES | {"repvgg_d2": ("repvgg_d2se", dict(attn_layer=""))}
+_OURS = [*_NAMED, *ir_resnet.LAYERS, "vgg_narrow", *morph_steps.NAMES]
 
 
 def build(
@@ -74,7 +65,7 @@ def build(
     position_rank: int | None = None,
     bottleneck: int | None = None,
     skips: Sequence[Sequence[float]] = (),
-    **changes: object,
+    **changes: Any,
 ) -> Any:
     """A fresh victim in eval mode, its weights drawn from `seed`, with its preprocessing in `model.normalise`.
 
@@ -86,96 +77,71 @@ def build(
     bottleneck: put a Linear layer with so many outputs before the last one, which then sees no more of an image than these numbers; for
         models with one Linear head.
     skips: pairs (stage, k): the shortcuts of that stage, counted from 1, are multiplied by k in [0, 1], and removed where it is 0; a third
-        entry is the fraction of the stage's last blocks in which they are removed, for k = 0 only. RoLSS is [(4, 0)], RoLSS+ is
-        [(4, 0), (3, 0, 0.1)], SSF is [(4, 0.2)] (Koh et al. 2024, section 5; see `skip_connections`). The weights that remain are those of
-        the uncut model of the same seed, but for BatchNorm weights that timm sets to 0 in ResNets: see `skip_connections`.
+        entry is the fraction of the stage's last blocks in which they are. RoLSS is [(4, 0)], RoLSS+ is [(4, 0), (3, 0, 0.1)], SSF is
+        [(4, 0.2)] (Koh et al. 2024, section 5; see `skip_connections`). The weights that remain are those of the uncut model of the same
+        seed, but for BatchNorm weights that timm sets to 0 in ResNets: see `skip_connections`.
     changes: passed to timm as they are: img_size, patch_size, embed_dim, depth, num_heads, in_chans, ...; and `stem`, see `CIFAR`.
-        Those of a step of the morph are `morph.build`'s, those of an IR net `ir_resnet.build`'s. Where in_chans does not fit the model's
+        Those of a step of the morph are `morph.build`'s, those of an IR net `ir_resnet.IR`'s. Where in_chans does not fit the model's
         preprocessing, the victim has none; set `model.normalise` to that of the images.
     Gradient attacks differentiate twice, so attention is built unfused, and torch's hard sigmoid (MobileNetV3's and GhostNet's gates) is
     exchanged for timm's, which computes the same: torch's fused kernels of both have no second derivative.
     Raises ValueError for a name that is not there (with the nearest), an image size that the patch does not divide, or skips that the
     model does not have.
     """
-    cuts = [_read_cut(entry) for entry in skips]
-    model = _uncut(name, num_classes, seed, position, position_std, position_rank, bottleneck, **changes)
-    for stage, k, fraction in cuts:
-        model = scale(model, stage, k) if fraction is None else remove_last_fraction(model, stage, fraction)
-    return model
-
-
-def _uncut(
-    name: str,
-    num_classes: int | None,
-    seed: int,
-    position: str,
-    position_std: float | None,
-    position_rank: int | None,
-    bottleneck: int | None,
-    **changes: object,
-) -> Any:
-    """`build` without `skip_connections`."""
-    placed = position != "learnable" or position_std is not None or position_rank is not None
     if name in morph_steps.NAMES:
-        classes = 10 if num_classes is None else num_classes
-        step: Any = morph.build(morph_steps.NAMES[name], classes, seed=seed, **changes)  # type: ignore[arg-type]
-        if placed:
-            position_embeddings.place(step, position, position_std, position_rank, seed)  # which says that it has none
-        return step if bottleneck is None else _narrow(step, bottleneck, seed).eval()
+        model: Any = morph.build(morph_steps.NAMES[name], num_classes or 10, seed=seed, **changes)
+    else:
+        model = _drawn(name, seed, changes if num_classes is None else {**changes, "num_classes": num_classes})
+    if bottleneck is not None:
+        _narrow(model, bottleneck, seed)
+    if (position, position_std, position_rank) != ("learnable", None, None):
+        position_embeddings.place(model, position, position_std, position_rank, seed)
+    for cut in skips:
+        skip_connections.cut(model, *cut)  # type: ignore[arg-type]
+    return model.eval()
+
+
+def _drawn(name: str, seed: int, changes: dict[str, Any]) -> Any:
+    """A model of timm's, an IR net or the narrow VGG, with its preprocessing."""
     _check_name(name)
     timm_name, settings = _NAMED.get(name, (name, {}))
-    settings = {**settings, **changes} | ({} if num_classes is None else {"num_classes": num_classes})
+    settings = {**settings, **changes}
     stem = settings.pop("stem", "imagenet")
-    _check_patches(settings.get("img_size"), settings.get("patch_size"))
     width, heads = settings.get("embed_dim"), settings.get("num_heads")
-    if isinstance(width, int) and isinstance(heads, int) and (heads < 1 or width % heads):
+    if isinstance(width, int) and isinstance(heads, int) and width % heads:
         raise ValueError(
             f"embed_dim={width} does not split into num_heads={heads}; try num_heads=1, or a multiple of it"
         )
-
-    fused, flex = use_fused_attn(), use_fused_attn(experimental=True)
-    set_fused_attn(False)
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds every GPU too
-            model: Any
-            if name in ir_resnet.LAYERS:
-                model = ir_resnet.build(name, seed=seed, **settings)
-            elif name in vgg.PLANS:
-                model = vgg.build(name, **settings)
-            else:
-                model = timm.create_model(timm_name, **settings)
-            for gate in [name for name, module in model.named_modules() if isinstance(module, nn.Hardsigmoid)]:
-                model.set_submodule(gate, HardSigmoid())
-            if stem != "imagenet":
-                _small_stem(model, stem)
-    finally:
-        set_fused_attn(bool(fused), experimental=bool(flex))
-    if bottleneck is not None:
-        _narrow(model, bottleneck, seed)
+    model: Any
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds every GPU too
+        if name in ir_resnet.LAYERS:
+            model = ir_resnet.IR(ir_resnet.LAYERS[name], **settings)
+        elif name == "vgg_narrow":
+            model = vgg.build(**settings)
+        else:
+            model = timm.create_model(timm_name, **settings)
+        if stem != "imagenet":
+            _small_stem(model, stem)
+    for path, module in list(model.named_modules()):
+        if isinstance(module, nn.Hardsigmoid):
+            model.set_submodule(path, HardSigmoid())
+        if hasattr(module, "fused_attn"):
+            module.fused_attn = False
     if isinstance(model, VisionTransformer):
-        patch = model.patch_embed.patch_size[0]  # the model's own, where none was given
-        _check_patches(settings.get("img_size"), patch)
+        size, patch = model.patch_embed.img_size[0], model.patch_embed.patch_size[0]
+        if size % patch:
+            low = size // patch * patch
+            raise ValueError(
+                f"img_size={size} is not a multiple of patch_size={patch}; try {low or patch} or {low + patch}"
+            )
     if name in FACES or name in ir_resnet.LAYERS:
         model.normalise = Normalise((0.5,), (0.5,))
     else:
         own = NORMALISE["cifar10"] if name in CIFAR else preprocessing(model)
         fits = len(own.mean) in (1, settings.get("in_chans", len(own.mean)))
         model.normalise = own if fits else Normalise()
-    if placed:
-        position_embeddings.place(model, position, position_std, position_rank, seed)
-    return model.eval()
-
-
-def _read_cut(entry: Any) -> tuple[int, float, float | None]:
-    """(stage, k, fraction or None) of an entry of `skip_connections`, which may come from JSON."""
-    numbers = list(entry) if isinstance(entry, list | tuple) else []
-    if len(numbers) not in (2, 3) or (len(numbers) == 3 and numbers[1] != 0):
-        raise ValueError(
-            f"skips: {entry!r} is no pair (stage, k) such as (4, 0.2), nor (stage, 0, fraction) such as (3, 0, 0.1)"
-        )
-    stage, k, *fraction = numbers
-    return stage, k, fraction[0] if fraction else None
+    return model
 
 
 def sized(name: str, side: int) -> dict[str, int]:
@@ -184,8 +150,6 @@ def sized(name: str, side: int) -> dict[str, int]:
     name: as for `build`. A ViT, a Swin and a Mixer are built for one size; a ResNet takes any.
     Raises ValueError for a name that is not there (with the nearest).
     """
-    if name in morph_steps.NAMES:
-        return {}
     _check_name(name)
     timm_name, settings = _NAMED.get(name, (name, {}))
     config = timm.get_pretrained_cfg(timm_name) if timm.is_model(timm_name) else None
@@ -195,11 +159,8 @@ def sized(name: str, side: int) -> dict[str, int]:
 
 def embeds_positions(model: nn.Module) -> bool:
     """Whether the model adds a learnable position embedding to its patches, as timm's ViT and DeiT do."""
-    return (
-        isinstance(model, VisionTransformer)
-        and isinstance(model.pos_embed, nn.Parameter)
-        and model.pos_embed.requires_grad
-    )
+    position = model.pos_embed if isinstance(model, VisionTransformer) else None
+    return isinstance(position, nn.Parameter) and position.requires_grad
 
 
 def _small_stem(model: Any, stem: object) -> None:
@@ -213,42 +174,23 @@ def _small_stem(model: Any, stem: object) -> None:
     model.maxpool = nn.Identity()
 
 
-def _narrow(model: nn.Module, width: int, seed: int) -> nn.Module:
+def _narrow(model: nn.Module, width: int, seed: int) -> None:
     """Put a Linear layer of so many outputs before the head; both are drawn anew from `seed`, as torch draws them."""
     name = representations.only_head(model)
     head: Any = model.get_submodule(name)
-    if isinstance(width, bool) or not isinstance(width, int) or not 1 <= width < head.in_features:
+    if not 1 <= width < head.in_features:
         raise ValueError(
             f"bottleneck={width!r}: the head sees {head.in_features} features; give 1 to {head.in_features - 1}"
         )
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        model.set_submodule(
-            name, nn.Sequential(nn.Linear(head.in_features, width), nn.Linear(width, head.out_features))
-        )
-    return model
+        both = nn.Sequential(nn.Linear(head.in_features, width), nn.Linear(width, head.out_features))
+    model.set_submodule(name, both)
 
 
 def _check_name(name: str) -> None:
-    ours = [*_NAMED, *ir_resnet.LAYERS, *vgg.PLANS]
-    if name not in ours and not timm.is_model(name):
-        choices = [*ours, *morph_steps.NAMES, *timm.list_models()]
-        near = difflib.get_close_matches(name, choices, n=3, cutoff=0.4)
+    if name not in _OURS and not timm.is_model(name):
+        near = difflib.get_close_matches(name, [*_OURS, *timm.list_models()], n=3, cutoff=0.4)
         raise ValueError(
             f"name={name!r} is not in the zoo; nearest: {', '.join(near) or 'none, see timm.list_models()'}"
-        )
-
-
-def _check_patches(size: object, patch: object) -> None:
-    if isinstance(size, tuple):
-        for side in size:
-            _check_patches(side, patch)
-    if not isinstance(size, int) or not isinstance(patch, int):
-        return
-    if patch < 1:
-        raise ValueError(f"patch_size={patch} is no number of pixels; try 8 or 16")
-    if size % patch:
-        low, high = size // patch * patch, (size // patch + 1) * patch
-        raise ValueError(
-            f"img_size={size} is not a multiple of patch_size={patch}; try {f'{low} or ' if low else ''}{high}"
         )

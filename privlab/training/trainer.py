@@ -28,8 +28,7 @@ from privlab.compute import Run
 from privlab.compute.store import digest, joined, key, keyed, parted
 from privlab.data import Normalise
 from privlab.data import load as load_images
-from privlab.models.forward import preprocessing
-from privlab.models.memory_layout import RightGradients
+from privlab.models.forward import RightGradients, preprocessing
 from privlab.training import batches, defence, optimisers
 from privlab.training.batches import Labelled, subset
 from privlab.training.defence import Defence, Penalty

@@ -186,11 +186,11 @@ def test_the_head_sees_no_more_than_the_channel():
         (lambda: fit(nn.Sequential(nn.Conv2d(3, 3, 32), nn.Flatten()), mid(1, 4)), "has no Linear layer"),
         (
             lambda: fit(models.build("deit_tiny_distilled_patch16_224", img_size=32, depth=1), mid(1, 4)),
-            "VisionTransformerDistilled answers with 2 heads",
+            "VisionTransformerDistilled does not answer by one Linear layer",
         ),
         (
             lambda: fit(models.build("vit_cifar", num_classes=0, depth=1), mid(1, 4)),
-            "no Linear layer .*build it with num_classes",
+            "does not answer by one Linear layer .*built with num_classes",
         ),
         (
             lambda: fit(build("vit_cifar"), bido(1, 1), recipe=Recipe(epochs=1, batch_size=1)),

@@ -101,11 +101,6 @@ def test_in_train_mode_as_well(step, name):
     torch.testing.assert_close(ours(images), stock.train()(images), rtol=1e-4, atol=1e-4)
 
 
-def test_carry_refuses_weights_of_another_step():
-    with pytest.raises(RuntimeError, match=r"size mismatch|Missing key|Unexpected key"):
-        carry(morph.build(2), timm.create_model("resnet50", num_classes=10))
-
-
 COUNTS = (23.528522, 52.88, 59.78, 59.77, 30.72, 25.09, 25.10, 25.10, 25.10, 25.10, 25.04, 25.08, 27.82, 27.827818)
 
 
@@ -234,14 +229,13 @@ def test_same_seed_same_weights_and_the_callers_random_numbers_stay():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("draw, variance", [("he", 2.0), ("pytorch", 1 / 3), ("narrow", None)])
+@pytest.mark.parametrize("draw, variance", [("he", 2.0), ("pytorch", 1 / 3)])
 @pytest.mark.parametrize("step", [1, 7, 14])
 def test_draws_are_alike_in_every_step(step, draw, variance):
-    """Variance over fan-in, the fan-in of a depthwise convolution being its own window; .02, cut off at far more, for "narrow"."""
+    """Variance over fan-in, the fan-in of a depthwise convolution being its own window."""
     for module in morph.build(step, depths=(1, 1, 1, 1), draw=draw).modules():
         if isinstance(module, nn.Conv2d):
-            expected = 0.02**2 if variance is None else variance / module.weight[0].numel()
-            assert module.weight.var().item() == pytest.approx(expected, rel=0.1)
+            assert module.weight.var().item() == pytest.approx(variance / module.weight[0].numel(), rel=0.1)
             assert module.bias is None or draw == "pytorch" or not module.bias.any()
 
 
@@ -262,40 +256,25 @@ def test_the_zoo_knows_it_by_name():
         models.build("morph_15")
 
 
-def test_diff_in_words_and_as_a_table():
-    changed = morph_steps.diff(9, 10)
-    assert str(changed) == (
+def test_diff_in_words():
+    assert morph_steps.diff(9, 10) == (
         "From ReLU to GELU (9) to Removing Act (10): activations in a block: behind first convolution, second convolution, addition "
         "becomes behind second convolution."
     )
-    assert changed.table.to_dict("records") == [
-        {
-            "part": "activations in a block",
-            "before": "behind first convolution, second convolution, addition",
-            "after": "behind second convolution",
-        }
-    ]
-    assert str(morph_steps.diff(3, 3)).endswith(": nothing.") and morph_steps.diff(3, 3).table.empty
-    assert len(morph_steps.diff(1, 14).table) == 16  # every field but number and name
-
-
-@pytest.mark.parametrize(
-    "changes, words",
-    [
-        (dict(activation="softplus"), "kind of activation: ReLU becomes softplus."),
-        (dict(activation="softplus", sharpness=8.0), "softplus; sharpness of softplus: 1.0 becomes 8.0."),
-        (dict(layer_scale=0), "layer scale: none becomes 0."),
-        (dict(layer_scale=1e-6), "layer scale: none becomes 1e-06."),
-    ],
-)
-def test_diff_of_variants(changes, words):
-    assert str(morph_steps.diff(8, morph_steps.variant(8, **changes))).endswith(words)
+    assert morph_steps.diff(3, 3).endswith(": nothing.")
+    assert (
+        morph_steps.diff(1, 14).count(" becomes ") == 16
+    )  # every field but number, name and the sharpness of softplus
+    soft = morph_steps.variant(8, activation="softplus", sharpness=8.0, layer_scale=1.0)
+    assert morph_steps.diff(8, soft).endswith(
+        "kind of activation: ReLU becomes softplus; sharpness of softplus: 1.0 becomes 8.0; layer scale: none becomes 1."
+    )
 
 
 @pytest.mark.parametrize("step", list(morph_steps.STEPS)[1:])
 def test_each_step_changes_what_table_9_marks(step):
     marked = set(printed(step, 3)["changed"].split()) | set(printed(step, 0)["changed"].split())
-    changed = " ".join(morph_steps.diff(step - 1, step).table["part"])
+    changed = morph_steps.diff(step - 1, step)
     words = dict(stem="convolution of the stem" if step == 4 else "", repeats="blocks", block="", maxpool="pooling")
     words |= dict(
         stem_activation="activation in the stem", activation="kind of activation", fewer_activations="activations"
@@ -327,52 +306,6 @@ def test_outline_reads_the_built_network():
     assert morph.outline(last, stage=-1) == ["4 x 4, 3 to 96, stride 4, bias", "LayerNorm"]
 
 
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (lambda: morph.build(0), r"step=0 is none of the fourteen; give 1 \(ResNet-50\) to 14"),
-        (lambda: morph.build(15), r"step=15"),
-        (
-            lambda: morph.build(4, width=0.001),
-            r"width=0.001 leaves \(0, 0, 0, 1\) channels; the smallest that leaves one is",
-        ),
-        (lambda: morph.build(4, depths=(1, 1, 1)), r"depths=\(1, 1, 1\) has to name four stages"),
-        (lambda: morph.build(4, depths=(1, 1, 0, 1)), r"depths=\(1, 1, 0, 1\)"),
-        (lambda: morph.build(4, stem="small"), r"stem='small' is not known"),
-        (lambda: morph.build(4, draw="xavier"), r"draw='xavier' is not known; use 'pytorch', 'he', 'narrow'"),
-        (lambda: morph_steps.variant(4, activations="11"), r"activations='11' is no pattern; give three digits"),
-        (lambda: morph_steps.variant(4, activations="112"), r"activations='112'"),
-        (lambda: morph_steps.variant(4, norms="1111"), r"norms='1111' is no pattern"),
-        (
-            lambda: morph_steps.variant(4, activation="tanh"),
-            r"activation='tanh' is not known; use 'relu' or 'gelu' or 'softplus'",
-        ),
-        (
-            lambda: morph_steps.variant(4, activation="softplus", sharpness=0),
-            r"sharpness=0 bends nothing; give a positive number",
-        ),
-        (lambda: morph_steps.variant(4, norm="gn"), r"norm='gn' is not known; use 'bn' or 'ln'"),
-        (lambda: morph_steps.variant(4, kernel=5), r"changes=\['kernel'\] are none of a step; there are patchify"),
-        (
-            lambda: morph.build(14, **SMALL)(torch.zeros(1, 3, 16, 32)),
-            r"images of 16 x 32 pixels end below one pixel in step 14; give 32 x 32",
-        ),
-        (
-            lambda: morph.build(4, **SMALL)(torch.zeros(1, 3, 3, 3)),
-            r"images of 3 x 3 pixels end below one pixel in step 4; give 4 x 4",
-        ),
-    ],
-)
-def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-@pytest.mark.parametrize("step, side", [(1, 1), (4, 4), (13, 32)])
-def test_the_smallest_image_of_a_step_goes_through(step, side):
-    assert morph.build(step, **SMALL)(torch.zeros(1, 3, side, side)).shape == (1, 10)
-
-
 def test_softplus_grows_into_relu():
     """From ReLU never more than log 2 / sharpness away, and that at zero; the whole network follows."""
     layer = next(
@@ -390,3 +323,18 @@ def test_softplus_grows_into_relu():
         for s in (4.0, 40.0, 400.0)
     ]
     assert gaps[0] > 5 * gaps[1] > 25 * gaps[2]
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: morph.build(15), r"step=15 is none of the fourteen; give 1 \(ResNet-50\) to 14"),
+        (lambda: morph.build(4, stem="small"), r"stem='small' is not known"),
+        (lambda: morph_steps.variant(4, activations="11"), r"activations='11' is not known; use '000' or '001'"),
+        (lambda: morph_steps.variant(4, activation="tanh"), r"activation='tanh' is not known; use 'relu' or 'gelu'"),
+        (lambda: morph_steps.variant(4, norm="gn"), r"norm='gn' is not known; use 'bn' or 'ln'"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from torch.linalg import vector_norm
 
 from privlab.leak import Leak
-from privlab.models.forward import preprocessing, stateless
-from privlab.models.memory_layout import RightGradients
+from privlab.models.forward import RightGradients, preprocessing, stateless
 
 # -- smooth, short, inside the range ---------------------------------------------------------------------------------------
 

@@ -22,8 +22,7 @@ from privlab.attacks.model_inversion.random_window import random_window
 from privlab.attacks.model_inversion.results import PARTS, Result, State
 from privlab.compute import store
 from privlab.models import representations
-from privlab.models.forward import preprocessing
-from privlab.models.memory_layout import RightGradients
+from privlab.models.forward import RightGradients, preprocessing
 from privlab.training import epoch_loop
 
 Classes = Sequence[int] | Tensor

@@ -477,7 +477,7 @@ def test_what_a_layer_keeps_between_calls():
     assert not plain(model) and plain(convolutions())
     tokens = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), Tokens(), nn.LayerNorm(4)).double().eval()
     tokens[1].running_mean.uniform_()
-    assert not plain(tokens)  # see models.memory_layout
+    assert not plain(tokens)  # see models.forward
     assert all(not part.notes for part in model.modules() if isinstance(part, Keeps))
 
 

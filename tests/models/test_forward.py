@@ -1,25 +1,23 @@
-"""Gradients through BatchNorm and its kin are right for one image, however the maps and their gradients lie in memory."""
+"""Passes leave no trace, and gradients through BatchNorm and its kin are right for one image, however maps lie in memory."""
 
 import itertools
 
 import pytest
+import timm
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from privlab.models.memory_layout import RightGradients
+from privlab.models.forward import RightGradients, functional, stateless
 
 CHANNELS = 4
 LAYERS = {
     "batch, train": lambda: nn.BatchNorm2d(CHANNELS),
     "batch, eval": lambda: nn.BatchNorm2d(CHANNELS).eval(),
-    "batch, no weights": lambda: nn.BatchNorm2d(CHANNELS, affine=False).eval(),
-    "batch, no statistics": lambda: nn.BatchNorm2d(CHANNELS, track_running_stats=False),
     "instance": lambda: nn.InstanceNorm2d(CHANNELS, affine=True),
-    "instance, tracking": lambda: nn.InstanceNorm2d(CHANNELS, affine=True, track_running_stats=True).eval(),
     "group": lambda: nn.GroupNorm(2, CHANNELS),
 }
-SHAPES = [(1, CHANNELS, 4, 3), (2, CHANNELS, 4, 3), (1, CHANNELS, 1, 3), (2, CHANNELS, 4, 1), (1, CHANNELS, 4, 1)]
+SHAPES = [(1, CHANNELS, 4, 3), (1, CHANNELS, 1, 3), (2, CHANNELS, 4, 1)]
 
 
 def drawn(shape, dtype, seed):
@@ -43,10 +41,10 @@ def derivatives(layer, x, pull):
     return [y, *gradients, *second]
 
 
-def off(layer, dtype, shape):
+def off(layer, shape):
     """Largest relative error of any derivative, over every layout of the map and of the gradient that arrives."""
-    layer = layer().to(dtype)
-    x, pull = drawn(shape, dtype, 0), drawn(shape, dtype, 1)
+    layer = layer().double()
+    x, pull = drawn(shape, torch.float64, 0), drawn(shape, torch.float64, 1)
     right = derivatives(layer, x, pull)
     worst = 0.0
     both = zip(layouts(x), layouts(pull), strict=True)
@@ -59,11 +57,10 @@ def off(layer, dtype, shape):
     return worst
 
 
-@pytest.mark.parametrize("dtype, limit", [(torch.float64, 1e-10), (torch.float32, 1e-3)])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("layer", LAYERS)
-def test_first_and_second_derivatives_do_not_depend_on_the_layout(layer, shape, dtype, limit):
-    assert off(LAYERS[layer], dtype, shape) < limit
+def test_first_and_second_derivatives_do_not_depend_on_the_layout(layer, shape):
+    assert off(LAYERS[layer], shape) < 1e-10
 
 
 def test_the_functional_forms_and_keyword_arguments_are_reached():
@@ -114,3 +111,28 @@ def test_each_images_gradient_under_vmap_is_its_own():
         alone = torch.autograd.grad(tokens, list(weights.values()), pull.T.contiguous()[None])
         for name, g in zip(weights, alone, strict=True):
             torch.testing.assert_close(together[name][i], g)
+
+
+def test_a_pass_leaves_no_trace_in_buffers_and_caches(stirred):
+    """timm's LeViT keeps attention biases between calls in eval mode: made without a graph, they would have no gradient."""
+    levit = stirred(timm.create_model("levit_128s", num_classes=2))
+    x = torch.rand(1, 3, 224, 224)
+    with torch.no_grad():
+        levit(x)
+    caches = [m.attention_bias_cache for m in levit.modules() if hasattr(m, "attention_bias_cache")]
+    held = [dict(cache) for cache in caches]
+    name = next(name for name, _ in levit.named_parameters() if name.endswith("attention_biases"))
+    for forward in (stateless(levit), lambda x: functional(levit)(dict(levit.named_parameters()), x)):
+        (gradient,) = torch.autograd.grad(forward(x).sum(), [levit.get_parameter(name)])
+        assert gradient.any()
+    for cache, before in zip(caches, held, strict=True):
+        assert cache.keys() == before.keys() and all(cache[key] is before[key] for key in before)
+    norm = nn.BatchNorm2d(CHANNELS)
+    before = dict(norm.named_buffers())
+    stateless(norm)(torch.rand(2, CHANNELS, 3, 3))
+    assert all(norm.get_buffer(n) is b for n, b in before.items()) and norm.num_batches_tracked == 0
+
+
+def test_a_batch_of_one_value_a_channel_is_told():
+    with pytest.raises(ValueError, match=r"BatchNorm sees a single value a channel .*use model.eval\(\), or 2 images"):
+        stateless(nn.Sequential(nn.BatchNorm2d(CHANNELS)))(torch.rand(1, CHANNELS, 1, 1))
