@@ -1,6 +1,7 @@
 """From the decorated function to the committed line: what is missing is measured, once, and what is killed goes on."""
 
 import errno
+import inspect
 import json
 import math
 import statistics
@@ -10,6 +11,7 @@ from functools import partial
 
 import pytest
 import torch
+from filelock import FileLock
 
 from privlab import experiments
 from privlab.__main__ import main
@@ -21,7 +23,7 @@ CODE = """
 import os, time, torch
 from privlab.experiments import Size, experiment
 
-@experiment("invented.walk", smoke=Size(2, "invented"), class_=Size(6, "invented", settings=dict(seconds=0.05)))
+@experiment("invented.walk", smoke=Size(2, "invented"), class_=Size(6, "invented", seconds=0.05))
 def walk(repeat, seconds=0.0, device="cpu"):
     rng = torch.Generator().manual_seed(repeat)
     time.sleep(seconds)
@@ -41,24 +43,15 @@ def walk(monkeypatch):
 
 
 def test_a_decorated_function_is_an_experiment(walk):
-    assert walk.name == "invented.walk" and [*walk.sizes] == ["smoke", "class"] and walk.first("class") == 0
+    assert walk.name == "invented.walk" and [*walk.sizes] == ["smoke", "class"] and walk.range("class") == range(6)
     assert len(walk.digest("smoke")) == 12 and walk.digest("smoke") != walk.digest("class")
     assert dict(walk(3, "smoke"))["psnr[b]"] == 1.0
 
 
-@pytest.mark.parametrize(
-    ("sizes", "says"),
-    [
-        (dict(night=Size(1, "x")), "no smoke"),
-        (dict(smoke=Size(1, "x"), huge=Size(1, "x")), "'huge' is no size"),
-        (dict(smoke=Size(0, "x")), "repeats=0"),
-    ],
-)
-def test_what_is_no_experiment_is_named(sizes, says, walk):
-    with pytest.raises(ValueError, match=says):
-        experiments.experiment("invented.walk", **sizes)(walk.measure)
-    with pytest.raises(ValueError, match="walk at smoke: settings: got an .* 'steps'; it takes seconds, device"):
-        experiments.experiment("invented.walk", smoke=Size(1, "x", settings=dict(steps=3)))(walk.measure)
+def test_each_function_takes_the_settings_of_all_its_sizes():
+    for experiment in map(experiments.find, protocol.names()):
+        for size in experiment.sizes.values():
+            inspect.signature(experiment.measure).bind(0, **size.settings)
 
 
 def test_an_unknown_name_has_a_nearest(walk):
@@ -94,7 +87,8 @@ def test_what_is_missing_is_measured_once(walk, tmp_path):
 
 def test_a_repeat_that_another_process_is_at_is_left_to_it_and_tried_again(walk, tmp_path):
     file, measure = evidence.path(walk.name, "class", tmp_path), partial(experiments.measure, [walk.name], "class")
-    with measuring._alone(file, 1):
+    file.parent.mkdir()
+    with FileLock(file.with_name(f".{file.name}.1.lock")):
         with pytest.raises(Taken, match="repeat 1 of .*walk is being measured by another process"):
             measuring.repeat(walk.name, "class", 1, str(tmp_path))
         said = measure(jobs=1, minutes=2 / 60, root=tmp_path, progress=False)
@@ -186,7 +180,7 @@ def test_a_further_try_says_where_it_may_begin(walk, tmp_path, monkeypatch, caps
 def test_a_further_try_is_registered_and_measured_beside_the_first(walk, tmp_path):
     measure = partial(experiments.measure, [walk.name], "class", jobs=1, root=tmp_path, progress=False)
     assert "6 done" in measure()
-    more = Size(4, "invented", settings=dict(seconds=0.05), first=6)
+    more = Size(4, "invented", seconds=0.05, first=6)
     further = experiments.experiment("invented.walk", smoke=Size(2, "invented"), class_=more)(walk.measure)
     assert further.digest("class") == walk.digest("class") and "4 done" in measure()
     tries = evidence.registrations(tmp_path)

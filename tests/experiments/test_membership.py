@@ -114,8 +114,7 @@ def test_a_live_lab_is_shown_the_models_of_its_live_repeat(monkeypatch):
     monkeypatch.setattr(shadow_fleets, "answers", lambda architecture, images, *_: asked.append((architecture, images)))
     shadow_fleets.shown("membership.architectures", "gpu", ["swin"], guest=("a_guest", {}))
     about = find("membership.architectures")
-    behind = about.first("class") + about.size("class").repeats
-    live = shadow_fleets.draw(behind, about.size("class").settings["images"], 4)
+    live = shadow_fleets.draw(about.range("class").stop, about.size("class").settings["images"], 4)
     assert [name for (name, _), _ in asked] == ["swin_cifar", "a_guest"] and asked[0][1].pixels.equal(live.pixels)
 
 
