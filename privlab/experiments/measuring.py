@@ -41,25 +41,20 @@ class Plan:
 
 
 def plans(names: Sequence[str], size: str, root: Path | None = None) -> list[Plan]:
-    """What is left to be measured, of the experiments that have this size."""
+    """What is left to be measured, of the experiments that have this size: what is registered, and what their decorators say now."""
     return [_plan(one, size, root) for one in map(find, names) if size in one.sizes]
 
 
 def _plan(experiment: Experiment, size: str, root: Path | None) -> Plan:
-    done = {row.repeat: row.seconds for row in evidence.read(experiment.name, size, experiment.digest(size), root)}
-    wanted = sorted({n for numbers in _registered(experiment, size, root) for n in numbers})
-    wanted = wanted or [*experiment.range(size)]  # at smoke, and where nothing is registered yet
-    missing = tuple(n for n in wanted if n not in done)
+    name, digest = experiment.name, experiment.digest(size)
+    done = {row.repeat: row.seconds for row in evidence.read(name, size, digest, root)}
+    wanted = {*experiment.range(size)}
+    for entry in evidence.registrations(root):
+        if (entry.experiment, entry.size, entry.digest) == (name, size, digest):
+            wanted |= {*entry.range}
+    missing = tuple(sorted(wanted - done.keys()))
     hours = statistics.mean(done.values()) * len(missing) / 3600 if done else None
-    return Plan(experiment.name, size, len(wanted), len(wanted) - len(missing), missing, hours)
-
-
-def _registered(experiment: Experiment, size: str, root: Path | None) -> list[range]:
-    """The repeats that are registered of what this experiment is now, by its digest, try by try."""
-    now = (experiment.name, size, experiment.digest(size))
-    return [
-        entry.range for entry in evidence.registrations(root) if (entry.experiment, entry.size, entry.digest) == now
-    ]
+    return Plan(name, size, len(wanted), len(wanted) - len(missing), missing, hours)
 
 
 def registration(name: str, size: str) -> evidence.Registration:
@@ -101,15 +96,11 @@ def measure(
         jobs = jobs or 1  # of one card
     gpu = device == "cuda"
     tasks.processes(jobs, gpu)  # what cannot be done is told before it is registered
-    new = []
-    for one in (one for one in map(find, names) if size in one.sizes and size != "smoke"):
-        if one.range(size) not in _registered(one, size, root):
-            new.append(registration(one.name, size))  # where the range of a decorator moved on, it is a further try
-    if new or any(plan.missing for plan in plans(names, size, root)):
-        _make_writable(root)  # not found out after hours
-    if new:
-        evidence.register(new, root)
     listed = plans(names, size, root)
+    if any(plan.missing for plan in listed):
+        _make_writable(root)  # not found out after hours
+        if size != "smoke":  # where the range of a decorator moved on, it is a further try
+            evidence.register([registration(plan.experiment, size) for plan in listed if plan.missing], root)
     work = [
         tasks.Task(
             name=f"{plan.experiment} {size} {n}",
@@ -121,8 +112,8 @@ def measure(
         for n in plan.missing
     ]
     budget = None if minutes is None else 60 * minutes
-    all_there = f"all {sum(plan.there for plan in listed)} repeats at {size} are there"
-    title = f"{len(work)} repeats at {size}" if work else all_there
+    there = f"all {sum(plan.there for plan in listed)} repeats at {size} are there"
+    title = f"{len(work)} repeats at {size}" if work else there
     return tasks.fan_out(work, title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress)
 
 

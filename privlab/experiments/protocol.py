@@ -11,12 +11,6 @@ def architectures(repeat, networks, steps, device):
     for name in networks:
         yield f"psnr[cifar10, {name}]", ...
 
-larger_networks = architectures.like(  # the same function under another address
-    "gradient_inversion.larger_networks",
-    smoke=Size(2, "small networks in their place, 20 steps", networks=SMALL, steps=20),
-    night=Size(6, "ResNet-101 and Swin-S", own=True, networks=LARGER, steps=3_000),
-)
-
 A repeat is the statistical unit: it has its own photograph, batch, split or people *and* its own weights and noise, all drawn from its
 number, so that repeats are independent. What is compared is yielded by the same repeat, so it is paired.
 """
@@ -72,23 +66,21 @@ class Size:
         repeats: int,
         stands_for: str,
         own: bool = False,
-        settings: Mapping[str, Any] = {},
+        settings: Any = (),
         first: int | None = None,
         **more: Any,
     ) -> None:
         self.repeats, self.stands_for, self.own, self.first = repeats, stands_for, own, first
-        self.settings = {**settings, **more}
+        self.settings = {**dict(settings), **more}
 
 
 @dataclass(frozen=True)
 class Experiment:
     """A measurement that can be repeated.
 
-    name: its address, such as "gradient_inversion.architectures", under which its evidence is kept, wherever the function moves.
-    protocol: raised by hand when what is measured changes; a canary (a repeat at smoke, held against its committed values by the tests)
-    fails where behaviour moved and nobody raised it.
-    measure: called with a repeat's number, the settings of a size, and the device where it takes one.
-    data: names of the sets that it reads.
+    name: its address, under which its evidence is kept, wherever the function moves.  protocol: raised by hand when what is measured
+    changes; a test holds a repeat at smoke, the canary, against its committed values.
+    measure: called with a repeat's number, the settings of a size, and the device where it takes one.  data: the sets that it reads.
     """
 
     name: str
@@ -139,9 +131,8 @@ class Experiment:
     def collected(
         self, repeat: int, size: str, device: str = "cpu", watch: Callable[[Values], Values] = lambda values: values
     ) -> tuple[dict[str, float], dict[str, Tensor]]:
-        """The numbers and the pictures of one repeat. The infinite PSNR of an exact image is EXACT_PSNR, as in the ledger.
+        """The numbers and the pictures of one repeat.  watch: gives the values on as they come, such as a bar of progress.
 
-        watch: is handed the values as they come and gives them on, such as a bar of progress.
         Raises ValueError for a name that is yielded twice.
         """
         values, images = dict[str, float](), dict[str, Tensor]()
@@ -151,8 +142,8 @@ class Experiment:
             if isinstance(value, Tensor) and value.dtype == torch.uint8 and value.ndim > 1:
                 images[name] = value.cpu()
             else:
-                number = float(value)
-                values[name] = EXACT_PSNR if name.startswith("psnr[") and number == math.inf else number
+                exact = name.startswith("psnr[") and value == math.inf
+                values[name] = EXACT_PSNR if exact else float(value)
         return values, images
 
 

@@ -21,17 +21,7 @@ from torch import Tensor
 
 from privlab.attacks.membership_inference import network_based, signals
 from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.victims.overfitting import (
-    CLASS,
-    NIGHT,
-    PAPER,
-    PROOF,
-    SMOKE,
-    accuracy,
-    at_one_level,
-    by_network,
-    look,
-)
+from privlab.experiments.victims.overfitting import PROOF, RECIPE, accuracy, at_one_level, by_network, look
 from privlab.experiments.victims.shadow_fleets import FAMILIES, Answers, answers, draw, rated
 from privlab.metrics import roc
 
@@ -124,15 +114,15 @@ def share_above(one: Answers, other: Answers) -> float:
 
 
 @experiment("membership.architectures", protocol=2, data=("cifar10",),
-    smoke=Size(2, PROOF, families="small", images=200, models=4, recipe=SMOKE, every=1, attack_epochs=20),
+    smoke=Size(2, PROOF, families="small", images=200, models=4, recipe=RECIPE["smoke"], every=1, attack_epochs=20),
     class_=Size(8, "networks of 0.3 M parameters, 4 of each family, 240 images a model", first=16,
-        families="small", images=480, models=4, recipe=CLASS, every=5, attack_epochs=200),
+        families="small", images=480, models=4, recipe=RECIPE["class"], every=5, attack_epochs=200),
     night=Size(5, "networks of 2 to 3 M parameters, 4 of each family, 5,000 images a model, trained without mixup",
-        families="medium", images=10_000, models=4, recipe=NIGHT, every=8),
+        families="medium", images=10_000, models=4, recipe=RECIPE["night"], every=8),
     gpu=Size(5, "the papers' networks, 4 of each, 5,000 images a model, trained with mixup for 300 epochs",
-        families="paper", images=10_000, models=4, recipe=PAPER, every=20),
+        families="paper", images=10_000, models=4, recipe=RECIPE["paper"], every=20),
     paper=Size(3, "the papers' networks and recipe, 64 of each on halves of CIFAR-10; the victims of Table 2 see a quarter",
-        own=True, families="paper", images=50_000, models=64, recipe=PAPER, every=20),
+        own=True, families="paper", images=50_000, models=64, recipe=RECIPE["paper"], every=20),
 )  # fmt: skip
 def architectures(
     repeat: int,

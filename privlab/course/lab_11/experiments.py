@@ -13,19 +13,7 @@ from torch import Tensor
 from privlab import models
 from privlab.attacks.model_inversion import gradient_flow, losses
 from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.victims.private_people import (
-    DENSENETS,
-    GPU,
-    NETWORKS,
-    NIGHT,
-    ORL,
-    PAPER,
-    RESNETS,
-    SMALL,
-    TINY,
-    People,
-    same,
-)
+from privlab.experiments.victims.private_people import DENSENETS, NETWORKS, ORL, RESNETS, STAGE, People, same
 
 Cut = tuple[tuple[int, int], ...]  # (stage, what its skips are multiplied by)
 CUTS: dict[str, Cut] = {
@@ -36,23 +24,23 @@ CUTS: dict[str, Cut] = {
 STAGES = ["skip_1", "skip_2", "skip_4", "none_left"]
 _OURS = same("resnet", "resnet_shallow", "resnet_deep", "resnet_wide", "densenet")
 _DOGS: dict[str, Any] = dict(  # Figure 5
-    stage={**PAPER, "faces": "stanford_dogs"}, networks=same("resnet_50", "resnet_101", "densenet_121", "densenet_169"),
+    stage={**STAGE["paper"], "faces": "stanford_dogs"}, networks=same("resnet_50", "resnet_101", "densenet_121", "densenet_169"),
     variants=["skip_4"], plain=[], stops=[20, 40, 60], pictures=0,
 )  # fmt: skip
 
 
 @experiment("model_inversion.skips", data=("orl",),
     smoke=Size(2, "8 people, networks of four blocks, 8 epochs",
-        stage=TINY, networks=dict(resnet="tiny"), variants=["skip_1", "skip_4"], plain=["vgg"], stops=[3], pictures=2),
+        stage=STAGE["smoke"], networks=dict(resnet="tiny"), variants=["skip_1", "skip_4"], plain=["vgg"], stops=[3], pictures=2),
     class_=Size(8, f"a narrow ResNet-18 and others, 30 epochs; {ORL}", first=20,
-        stage=SMALL, networks=same("resnet"), variants=STAGES, plain=["vgg", "resnet_fine"], stops=[4, 8], pictures=20),
+        stage=STAGE["class"], networks=same("resnet"), variants=STAGES, plain=["vgg", "resnet_fine"], stops=[4, 8], pictures=20),
     night=Size(16, f"four narrow ResNets, a DenseNet, an EfficientNet and a VGG, 40 epochs; {ORL}",
-        stage=NIGHT, networks=_OURS, variants=STAGES, plain=["vgg", "resnet_fine"], stops=[2, 4, 6, 8, 10, 15, 20], pictures=20,
+        stage=STAGE["night"], networks=_OURS, variants=STAGES, plain=["vgg", "resnet_fine"], stops=[2, 4, 6, 8, 10, 15, 20], pictures=20,
         others=same("efficientnet")),
     gpu=Size(5, "ResNet-18 and 50, 64 pixels; draws of 20 of ORL's 40 people",
-        stage=GPU, networks=same("resnet_18", "resnet_50"), variants=STAGES, plain=["vgg_16"], stops=[10, 20], pictures=20),
+        stage=STAGE["gpu"], networks=same("resnet_18", "resnet_50"), variants=STAGES, plain=["vgg_16"], stops=[10, 20], pictures=20),
     paper=Size(3, "FaceScrub, the paper's networks and StyleGAN", own=True,
-        stage=PAPER, networks=same(*RESNETS, *DENSENETS), variants=STAGES[:3], plain=["vgg_16", "vgg_19"], stops=[20, 40, 60],
+        stage=STAGE["paper"], networks=same(*RESNETS, *DENSENETS), variants=STAGES[:3], plain=["vgg_16", "vgg_19"], stops=[20, 40, 60],
         pictures=20, others=dict(efficientnet="efficientnet_b0"), more=[_DOGS]),
 )  # fmt: skip
 def skips(
@@ -134,9 +122,9 @@ def convinced(model: Callable[[Tensor], Tensor], pictures: Tensor, targets: Tens
 
 
 @experiment("model_inversion.identities", data=("orl",),
-    smoke=Size(2, "8 people, 8 epochs", stage=TINY, network="tiny", epochs=2),
-    class_=Size(8, "a narrow ResNet-18 and a narrow RepVGG-A0, trained for seconds", stage=SMALL, network="resnet", epochs=4),
-    paper=Size(3, "ResNet-101 and RepVGG-A0 on FaceScrub", own=True, stage=PAPER, network="resnet_101", epochs=100),
+    smoke=Size(2, "8 people, 8 epochs", stage=STAGE["smoke"], network="tiny", epochs=2),
+    class_=Size(8, "a narrow ResNet-18 and a narrow RepVGG-A0, trained for seconds", stage=STAGE["class"], network="resnet", epochs=4),
+    paper=Size(3, "ResNet-101 and RepVGG-A0 on FaceScrub", own=True, stage=STAGE["paper"], network="resnet_101", epochs=100),
 )  # fmt: skip
 def identities(repeat: int, stage: Mapping[str, Any], network: str, epochs: int, device: str = "cpu") -> Values:
     """What needs no statistics: a gradient's two parts at a block, and a RepVGG beside the plain network it folds into, in float64."""

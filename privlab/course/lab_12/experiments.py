@@ -15,24 +15,8 @@ from privlab.attacks.model_inversion import cases, conditional_gan, distillation
 from privlab.defences import architecture, dp_sgd, regularisers
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.victims.private_people import (
-    DENSENETS,
-    GPU,
-    NARROW,
-    NETWORKS,
-    NIGHT,
-    ORL,
-    PAPER,
-    RESNETS,
-    SMALL,
-    TINY,
-    People,
-    Reconstruction,
-    if_stopped,
-    numbers,
-    same,
-    trained,
-)
+from privlab.experiments.victims import private_people
+from privlab.experiments.victims.private_people import DENSENETS, ORL, RESNETS, STAGE, People, Reconstruction, same
 from privlab.training import RECIPES
 
 GROUPED = dict(norm_layer="groupnorm1")  # DP-SGD bounds what one image does, which a BatchNorm does not allow
@@ -71,16 +55,16 @@ def attacked(here: People, network: str, kind: Mapping[str, Any], at: Sequence[i
 
 @experiment("resistant_architectures.defences", data=("orl",),
     smoke=Size(2, "8 people, a network of four blocks, 8 epochs",
-        stage=TINY, networks=dict(resnet="tiny"), which=["none", "rolss", "bido", "mid"], stops=[3]),
+        stage=STAGE["smoke"], networks=dict(resnet="tiny"), which=["none", "rolss", "bido", "mid"], stops=[3]),
     class_=Size(8, f"one narrow ResNet-18 (0.7 M parameters), 30 epochs; {ORL}", first=20,
-        stage=SMALL, networks=same("resnet"), which=OURS, stops=[4, 8]),
+        stage=STAGE["class"], networks=same("resnet"), which=OURS, stops=[4, 8]),
     night=Size(16, f"four narrow ResNets (0.3 to 2.8 M parameters), 40 epochs; {ORL}",
-        stage=NIGHT, networks=same("resnet", "resnet_shallow", "resnet_deep", "resnet_wide"), which=ALL,
+        stage=STAGE["night"], networks=same("resnet", "resnet_shallow", "resnet_deep", "resnet_wide"), which=ALL,
         stops=[2, 4, 6, 8, 10, 15, 20]),
     gpu=Size(5, "ResNet-18, 64 pixels, 40 epochs, eigenfaces; draws of 20 of ORL's 40 people",
-        stage=GPU, networks=same("resnet_18"), which=ALL, stops=[5, 10, 20]),
+        stage=STAGE["gpu"], networks=same("resnet_18"), which=ALL, stops=[5, 10, 20]),
     paper=Size(3, "FaceScrub, the paper's networks and StyleGAN", own=True,
-        stage=PAPER, networks=same(*RESNETS, *DENSENETS), which=ALL[:10], stops=[10, 20, 40], full=5),
+        stage=STAGE["paper"], networks=same(*RESNETS, *DENSENETS), which=ALL[:10], stops=[10, 20, 40], full=5),
 )  # fmt: skip
 def defences(
     repeat: int,
@@ -114,15 +98,15 @@ def defences(
 
 @experiment("resistant_architectures.skip_factor", data=("orl",),
     smoke=Size(2, "8 people, a network of four blocks, 8 epochs",
-        stage=TINY, networks=dict(resnet="tiny"), factors=[0.0, 0.5, 1.0]),
+        stage=STAGE["smoke"], networks=dict(resnet="tiny"), factors=[0.0, 0.5, 1.0]),
     class_=Size(8, f"a narrow ResNet-18, 30 epochs; {ORL}", first=20,
-        stage=SMALL, networks=same("resnet"), factors=[0.0, 0.2, 0.5, 1.0]),
+        stage=STAGE["class"], networks=same("resnet"), factors=[0.0, 0.2, 0.5, 1.0]),
     night=Size(16, f"a narrow ResNet-18, 40 epochs; {ORL}",
-        stage=NIGHT, networks=same("resnet"), factors=[0.0, 0.05, 0.2, 0.5, 1.0]),
+        stage=STAGE["night"], networks=same("resnet"), factors=[0.0, 0.05, 0.2, 0.5, 1.0]),
     gpu=Size(5, "ResNet-18, 64 pixels; draws of 20 of ORL's 40 people",
-        stage=GPU, networks=same("resnet_18"), factors=[0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 1.0]),
+        stage=STAGE["gpu"], networks=same("resnet_18"), factors=[0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 1.0]),
     paper=Size(3, "FaceScrub, ResNet-101 and a StyleGAN", own=True,
-        stage=PAPER, networks=same("resnet_101"), factors=[0.0, 0.01, 0.1, 0.2, 0.5, 1.0]),
+        stage=STAGE["paper"], networks=same("resnet_101"), factors=[0.0, 0.01, 0.1, 0.2, 0.5, 1.0]),
 )  # fmt: skip
 def skip_factor(
     repeat: int, stage: Mapping[str, Any], networks: Mapping[str, str], factors: Sequence[float], device: str = "cpu"
@@ -143,11 +127,11 @@ def skip_factor(
 
 
 @experiment("resistant_architectures.transformers", data=("orl",),
-    smoke=Size(2, "8 people, 2 epochs", stage=TINY, networks=same("maxvit"), epochs=2, stops=[1]),
+    smoke=Size(2, "8 people, 2 epochs", stage=STAGE["smoke"], networks=same("maxvit"), epochs=2, stops=[1]),
     night=Size(16, f"a narrow MaxViT and a small ViT, 80 epochs; {ORL}",
-        stage=NIGHT, networks=same("maxvit", "vit"), epochs=80, stops=[10, 20, 30, 40, 60]),
+        stage=STAGE["night"], networks=same("maxvit", "vit"), epochs=80, stops=[10, 20, 30, 40, 60]),
     paper=Size(3, "FaceScrub, MaxViT-T, ViT-B/16 and a StyleGAN", own=True,
-        stage=PAPER, networks=dict(maxvit="maxvit_tiny", vit="vit_b_16"), epochs=100, stops=[20, 40, 60]),
+        stage=STAGE["paper"], networks=dict(maxvit="maxvit_tiny", vit="vit_b_16"), epochs=100, stops=[20, 40, 60]),
 )  # fmt: skip
 def transformers(
     repeat: int,
@@ -173,9 +157,9 @@ def transformers(
 
 
 @experiment("resistant_architectures.judges", data=("orl",),
-    smoke=Size(2, "8 people, networks of four blocks", stage=TINY, network="tiny", longer=1, stops=[4]),
+    smoke=Size(2, "8 people, networks of four blocks", stage=STAGE["smoke"], network="tiny", longer=1, stops=[4]),
     night=Size(16, f"narrow ResNet-18s with either norm, 120 epochs, and four judges of 60 or 120; {ORL}", first=1_100,
-        stage=NIGHT, network="resnet", longer=3, stops=[20, 40, 60]),
+        stage=STAGE["night"], network="resnet", longer=3, stops=[20, 40, 60]),
 )  # fmt: skip
 def judges(
     repeat: int, stage: Mapping[str, Any], network: str, longer: int, stops: Sequence[int], device: str = "cpu"
@@ -190,7 +174,7 @@ def judges(
     for name, one in found.items():
         yield f"acc[{faces}, {name}]", one.acc
         yield f"likelihood[{faces}, {name}]", one.likelihood
-    bodies = {"densenet": ("densenet121", here.judge_size), "resnet": NETWORKS["resnet_shallow"]}
+    bodies = {"densenet": ("densenet121", here.judge_size), "resnet": private_people.NETWORKS["resnet_shallow"]}
     for body, (zoo_name, changes) in bodies.items():
         for norm, change, epochs in (("batchnorm", {}, 1.5), ("groupnorm", GROUPED, 3)):
             by, judge = f"judge_{body}_{norm}", here.judged_by(zoo_name, {**changes, **change}, epochs)
@@ -201,12 +185,15 @@ def judges(
                 seen = 100 * judge.score(one.result.images, one.result.targets).accuracy
                 yield f"attacc[{faces}, {name}, {by}]", seen
                 path += [(one.acc, seen)] if name != "groupnorm" else []
-            yield f"attacc_if_stopped[{faces}, groupnorm, {by}]", if_stopped(found["groupnorm"].acc, path)
+            yield (
+                f"attacc_if_stopped[{faces}, groupnorm, {by}]",
+                private_people.if_stopped(found["groupnorm"].acc, path),
+            )
     yield "picture[photograph_batchnorm_groupnorm]", here.strip(full, found["groupnorm"])
 
 
 STUDENTS: dict[str, dict[str, Any]] = {
-    "resnet18": dict(NARROW, channels=(8, 16, 32, 64)),
+    "resnet18": dict(private_people.NARROW, channels=(8, 16, 32, 64)),
     "densenet121": dict(growth_rate=8, block_config=(2, 2, 2)),
 }
 
@@ -238,15 +225,18 @@ def stronger_attacks(
     """Five attacks on a whole network and on one with RoLSS, each with a generator that was trained with this very victim's help."""
     seed, small = repeat % 2**31, dict[str, Any]()
     if faces == "mnist":
-        split, normalise = numbers(each, public, side, seed), data.NORMALISE["mnist"]
-        body, small = ("resnet18", {**NARROW, "layers": tuple(layers)}), dict(growth_rate=12, block_config=(2, 2, 2))
+        split, normalise = private_people.numbers(each, public, side, seed), data.NORMALISE["mnist"]
+        body, small = (
+            ("resnet18", {**private_people.NARROW, "layers": tuple(layers)}),
+            dict(growth_rate=12, block_config=(2, 2, 2)),
+        )
         how = replace(RECIPES["digits"], epochs=epochs, batch_size=min(64, each))
     else:  # a reader's own, as the paper has it
         mine = data.identities.load(faces, side)
         split = data.private_public.draw(mine.pixels, mine.labels, 1_000, 0.1, [seed], public=public)
         normalise, body, how = mine.normalise, ("ir152", dict[str, Any]()), RECIPES["koh2024_ir152"]
     (draw,) = split.draws
-    of = partial(trained, split, normalise, seed, device)
+    of = partial(private_people.trained, split, normalise, seed, device)
     reading = of("densenet121", small, split.evaluation_keep(), replace(how, epochs=how.epochs * 3 // 2))
     judge = evaluation.evaluation_models(reading, split)[0]
     yield f"acc[{faces}, reader]", 100 * judge.accuracy

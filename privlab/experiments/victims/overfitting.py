@@ -12,10 +12,12 @@ from privlab.experiments.victims.shadow_fleets import Answers, at_matched_gap, r
 from privlab.metrics import roc
 from privlab.training import RECIPES
 
-SMOKE: dict[str, Any] = dict(epochs=2, batch_size=32, lr=2e-3, warmup_epochs=1)
-CLASS: dict[str, Any] = SMOKE | dict(epochs=30)
-NIGHT: dict[str, Any] = dict(epochs=80, batch_size=64, lr=1e-3, warmup_epochs=2, precision="auto")
-PAPER: dict[str, Any] = RECIPES["zhang2024_membership"].settings()
+RECIPE: dict[str, dict[str, Any]] = {  # by size
+    "smoke": dict(epochs=2, batch_size=32, lr=2e-3, warmup_epochs=1),
+    "class": dict(epochs=30, batch_size=32, lr=2e-3, warmup_epochs=1),
+    "night": dict(epochs=80, batch_size=64, lr=1e-3, warmup_epochs=2, precision="auto"),
+    "paper": RECIPES["zhang2024_membership"].settings(),
+}
 PROOF = "0.3 M parameters, 100 images a model, 2 epochs: it proves the code"  # what smoke stands for
 
 

@@ -55,21 +55,19 @@ NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {  # as the ledger names it ->
 RESNETS = ["resnet_34", "resnet_50", "resnet_101", "resnet_152"]
 DENSENETS = ["densenet_121", "densenet_161", "densenet_169", "densenet_201"]
 
-# settings of `People`, as the sizes of an experiment have them
 ORL = "draws of 20 of ORL's 40 people, which overlap, 32 pixels, eigenfaces"
-SMALL: dict[str, Any] = dict(
-    people=20, recipe="identities_laptop", attack=dict(lr=0.1, pool=500, candidates=2, kept=2, views=10), little=True
-)
-NIGHT: dict[str, Any] = dict(
-    people=20, recipe="identities", attack=dict(lr=0.1, pool=1_000, candidates=4, kept=4, views=20), shown=4
-)
-_TINY_ATTACK: dict[str, Any] = dict(lr=0.1, pool=100, candidates=2, kept=1, steps=8, views=2)
-TINY: dict[str, Any] = dict(people=8, recipe="identities_smoke", attack=_TINY_ATTACK, shown=1, little=True)
-GPU: dict[str, Any] = {**NIGHT, "side": 64, "attack": dict(lr=0.1, candidates=20, kept=20), "shown": 5}
-_PPA: dict[str, Any] = dict(candidates=200, kept=50, at_once=25)
-PAPER: dict[str, Any] = dict(
-    faces="facescrub", side=224, recipe="koh2024_ppa", attack=_PPA, shown=50, prior="stylegan2"
-)
+_SMOKE: dict[str, Any] = dict(lr=0.1, pool=100, candidates=2, kept=1, steps=8, views=2)
+_CLASS: dict[str, Any] = dict(lr=0.1, pool=500, candidates=2, kept=2, views=10)
+_NIGHT: dict[str, Any] = dict(lr=0.1, pool=1_000, candidates=4, kept=4, views=20)
+_GPU: dict[str, Any] = dict(lr=0.1, candidates=20, kept=20)
+_PAPER: dict[str, Any] = dict(candidates=200, kept=50, at_once=25)
+STAGE: dict[str, dict[str, Any]] = {  # settings of `People`, by size
+    "smoke": dict(people=8, recipe="identities_smoke", attack=_SMOKE, shown=1, little=True),
+    "class": dict(people=20, recipe="identities_laptop", attack=_CLASS, little=True),
+    "night": dict(people=20, recipe="identities", attack=_NIGHT, shown=4),
+    "gpu": dict(people=20, recipe="identities", attack=_GPU, shown=5, side=64),
+    "paper": dict(faces="facescrub", side=224, recipe="koh2024_ppa", attack=_PAPER, shown=50, prior="stylegan2"),
+}
 
 
 def same(*networks: str) -> dict[str, str]:
