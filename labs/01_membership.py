@@ -280,9 +280,6 @@ text(
 )
 
 # %% [markdown]
-# What if the victim returns the name of a class only? And is a cat as easy as a ship? Two deeper notebooks ask that:
-# [labels only](deeper/01_labels_only.ipynb), and [a threshold for each class](deeper/01_class_thresholds.ipynb).
-#
 # ## Does the architecture matter?
 #
 # Zhang et al. attack a *ResNet* and a *ConvNeXt*, which are made of convolutions, and a *Swin*, a Transformer. All three learned from the same images (Tables 2 and 7).

@@ -120,7 +120,7 @@ drawings.show("02.keep_matrix")
 
 # %% [markdown] tags=["printed"]
 # Here the networks come in pairs with opposite halves. The partner of the victim would give the answer away, so it is left out.
-# [A deeper notebook](deeper/02_exactly_half.ipynb) shows what goes wrong without pairs.
+# [A deeper notebook](deeper/02_choices.ipynb) says what goes wrong without pairs.
 #
 # Confidences crowd near 0% and 100%. So the attack takes the **margin**, $\varphi = \log \frac{p}{1 - p}$, where $p$ is the confidence in the right class. It is 0
 # at 50%, and has no upper end. Over many networks it is close to a Gaussian. [Another notebook](deeper/02_careless_code.ipynb)

@@ -102,9 +102,8 @@ plots.images(eight, alt=says, captions=dict.fromkeys(eight, named))
 names = {"ResNet": "resnet", "Swin": "swin"}
 shapes = {name: FAMILIES[how["families"]][key] for name, key in names.items()}
 shapes |= {victim: (victim, {})} if victim else {}
-train = (game.photos, task, game.parts.victim_train, how["recipe"], game.seed)
 fleets = {
-    name: measured.victim(shape, *train, how["every"], device)
+    name: game.victim(shape, how["recipe"], how["every"], device)
     for name, shape in shapes.items()
 }
 for name, fleet in fleets.items():

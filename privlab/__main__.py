@@ -104,10 +104,10 @@ def measure(options: Namespace) -> None:
     for name in set(names) & set(asked):
         protocol.find(name).size(size)  # who names an experiment learns that it has no such size
     if options.list:
-        print(f"{'experiment':<48}{'there':>14}{'hours left':>12}{'claims':>8}")
+        print(f"{'experiment':<48}{'there':>14}{'hours left':>12}")
         for plan in measuring.plans(names, size):
             hours = "-" if not plan.missing else "?" if plan.hours is None else f"{plan.hours:.1f}"
-            print(f"{plan.experiment:<48}{f'{plan.there} of {plan.registered}':>14}{hours:>12}{plan.claims:>8}")
+            print(f"{plan.experiment:<48}{f'{plan.there} of {plan.registered}':>14}{hours:>12}")
     elif options.register:
         have = [name for name in names if size in protocol.find(name).sizes]
         for entry in evidence.register(measuring.registration(name, size) for name in have):

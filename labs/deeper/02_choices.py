@@ -116,6 +116,7 @@ pd.DataFrame(rows).set_index(["online", "variance"]).round(3)
 # ## How many networks?
 #
 # The networks come in pairs. So any even number of them, from the first on, is a fleet of its own, and the question costs no training.
+# (Without pairs the shadow models give the answer away: of seven others, three hold a picture that the victim holds, and four one that it does not.)
 #
 # One more attack joins here. **RMIA** (Zarifzadeh et al. 2024) fits no Gaussian. It divides the victim's confidence by the mean confidence of the shadow models, here called
 # **reference models**. Then it asks for how many *other* pictures, which no network was trained on, this ratio is at most half as large.

@@ -52,11 +52,10 @@ mine = experiments.run(NAME, profile, device=device)
 how = experiments.find(NAME).size(mine.size).settings
 photos = data.attributes.load("cifar10")
 game = measured.game(mine.repeats[0] + seed, photos, how["images"], "animal", "class")
-train = (game.photos, "animal", game.parts.victim_train, how["recipe"], game.seed)
 names = {"ResNet": "resnet", "Swin": "swin"}
 victims = {
-    name: measured.victim(
-        FAMILIES[how["families"]][key], *train, how["every"], device
+    name: game.victim(
+        FAMILIES[how["families"]][key], how["recipe"], how["every"], device
     ).model(0)
     for name, key in names.items()
 }

@@ -11,8 +11,7 @@
 #
 # After this notebook you can
 # - correct a list of p-values for its length;
-# - say when repeats should be compared in pairs;
-# - spot a compound claim that a careless rule decides wrongly.
+# - say when repeats should be compared in pairs.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
@@ -22,7 +21,7 @@
 # (Measured on two CPU cores.)
 
 # %% [markdown]
-# *About 30 minutes. You need* lab 14. *Words that are new here*: **multiple comparisons**.
+# *About 25 minutes. You need* lab 14. *Words that are new here*: **multiple comparisons**.
 
 # %%
 from privlab import experiments, ledger
@@ -117,40 +116,6 @@ text(
     shares[3],
     shares[2],
 )
-
-# %% [markdown]
-# ## Compound claims
-#
-# "Both are better", "one of four is better", "they are alike": such claims are made of several comparisons.
-# In the next chart all true means are zero, and there are eight repeats. So every decision *for* the first four is wrong.
-# The last claim, "alike within 0.2", is true here. For it, a decision *against* is wrong.
-
-# %%
-kept = experiments.load("the_ledger.nothing_to_find")
-mine = experiments.run("the_ledger.nothing_to_find", profile)
-compounds = ("both", "either", "order_of_four", "largest_of_four", "within")
-ways = {
-    f"{name.replace('_', ' ')}, {way}": f"decided_share[{name}, {way}]"
-    for name in compounds
-    for way in ("holds", "fails")
-}
-plots.evidence(kept, mine, ways, xlabel="share that is decided where nothing is true")
-
-# %% [markdown]
-# ## The lines alone
-#
-# Do the verdicts depend on anything but the registered repeats? Invented evidence is judged again: with its lines in another order, and
-# among lines that do not count (pilots, another protocol, a second line for a repeat, a line that was cut short). The third row is a control, with every sign turned.
-
-# %%
-kept = experiments.load("the_ledger.judged_again")
-mine = experiments.run("the_ledger.judged_again", profile)
-ways = {
-    "in another order": "verdicts_kept[in_another_order]",
-    "among others": "verdicts_kept[among_others]",
-    "signs turned": "verdicts_kept[of_another_sign]",
-}
-plots.evidence(kept, mine, ways, xlabel="share of verdicts kept")
 
 # %% [markdown]
 # ## Read on

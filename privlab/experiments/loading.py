@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -19,16 +19,13 @@ from privlab.experiments.measuring import measure, row
 from privlab.experiments.protocol import Experiment, find
 from privlab.ledger import evidence
 
-__all__ = ["Evidence", "load", "run"]
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evidence:
     """Values of an experiment, repeat by repeat.
 
     size: at which it was measured.  repeats: their numbers.  table: name -> (repeats,) float64.
-    complete: whether all registered repeats are here.
-    stands_for, own: what the size stands for, and whether it is the paper's own setting.  seconds: what all repeats took.
+    complete: whether all registered repeats are here.  stands_for, own: of the size.  images: (repeat, name) -> a live picture.
     """
 
     experiment: str
@@ -38,8 +35,7 @@ class Evidence:
     complete: bool
     stands_for: str
     own: bool
-    seconds: float
-    images: Mapping[tuple[int, str], np.ndarray]
+    images: Mapping[tuple[int, str], np.ndarray] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.repeats)
@@ -52,38 +48,37 @@ class Evidence:
 
         Raises KeyError that lists what there is.
         """
-        for each in name.split(" - "):
-            if each not in self.table:
-                raise KeyError(f"{each} is not measured by {self.experiment}; it has {', '.join(self.table)}")
-        first, *others = (self.table[each] for each in name.split(" - "))
-        return first - sum(others) if others else first
+        first, *others = name.split(" - ")
+        if name not in self:
+            unknown = next(each for each in (first, *others) if each not in self.table)
+            raise KeyError(f"{unknown} is not measured by {self.experiment}; it has {', '.join(self.table)}")
+        return self.table[first] - sum(self.table[each] for each in others)
 
     def mean(self, name: str) -> float:
         """Of all repeats; NaN where there is none yet."""
-        return float("nan") if not len(self) else float(self[name].mean())
+        return float(self[name].mean()) if len(self) else math.nan
 
     def spread(self, name: str) -> float:
         """Standard deviation of the repeats (n - 1 below the root); NaN for fewer than two."""
-        return float("nan") if len(self) < 2 else float(self[name].std(ddof=1))
+        return float(self[name].std(ddof=1)) if len(self) > 1 else math.nan
 
     def above(self, name: str, bar: float) -> float:
         """How many repeats are above a bar; NaN where there is none yet."""
-        return float("nan") if not len(self) else int((self[name] > bar).sum())
+        return int((self[name] > bar).sum()) if len(self) else math.nan
 
     def picture(self, name: str, repeat: int | None = None) -> np.ndarray:
         """A picture that the experiment keeps, uint8 (height, width[, 3]): of the first repeat if not given.
 
         Raises KeyError where there is none.
         """
-        if not len(self) and repeat is None:
+        if repeat is None and not len(self):
             raise KeyError(f"there is no picture {name}: {self!r}")
         number = self.repeats[0] if repeat is None else repeat
         image = self.images.get((number, name))
         image = pictures.load(self.experiment, self.size, number, name) if image is None else image
         if image is None:
-            raise KeyError(
-                f"there is no picture {name} of repeat {number}; those of the first {pictures.SHOWN} repeats are kept"
-            )
+            kept = f"those of the first {pictures.SHOWN} repeats are kept"
+            raise KeyError(f"there is no picture {name} of repeat {number}; {kept}")
         return image
 
     def __repr__(self) -> str:
@@ -105,15 +100,14 @@ def load(name: str, size: str | None = None, root: Path | None = None) -> Eviden
     return next((e for e in there if e.complete), next((e for e in there if len(e)), there[-1]))
 
 
-def _loaded(experiment: Experiment, size: str, root: Path | None) -> Evidence:
+def _loaded(experiment: Experiment, size: str, root: Path | None = None) -> Evidence:
     """What there is at one size: of the registered repeats, those names that all of them have."""
     plan = experiment.size(size)
     rows = evidence.read(experiment.name, size, experiment.digest(size), root, experiment.range(size))
     names = [name for name in (rows[0].values if rows else ()) if all(name in row.values for row in rows)]
     table = {name: np.array([row.values[name] for row in rows]) for name in names}
-    numbers, seconds = tuple(row.repeat for row in rows), math.fsum(row.seconds for row in rows)
-    complete = len(rows) == plan.repeats
-    return Evidence(experiment.name, size, numbers, table, complete, plan.stands_for, plan.own, seconds, {})
+    numbers = tuple(row.repeat for row in rows)
+    return Evidence(experiment.name, size, numbers, table, len(rows) == plan.repeats, plan.stands_for, plan.own)
 
 
 def run(name: str, size: str, *, device: str = "cpu", jobs: int | None = None, progress: bool = True) -> Evidence:
@@ -124,22 +118,22 @@ def run(name: str, size: str, *, device: str = "cpu", jobs: int | None = None, p
     registered and missing (hours; interrupted, it goes on from there when it is run again), and loads it. Where the experiment does not
     have this size, the largest below it.
     device: "cpu", "cuda", or "auto".  jobs: processes, where registered repeats are measured, see `measure`.
+    Raises ValueError for an unknown experiment, size or device.
     """
     experiment = find(name)
     size = experiment.nearest(size)
     if size not in ("smoke", "class"):
         measure([name], size, jobs=jobs, device=device, progress=progress)
         return load(name, size)
-    device = compute.device(device)
-    plan, began = experiment.size(size), time.perf_counter()
+    device, began = compute.device(device), time.perf_counter()
     number = 0 if size == "smoke" else experiment.range(size).stop
-    total = len(_loaded(experiment, size, None).table) or None
+    total = len(_loaded(experiment, size).table) or None
     bar = partial(tqdm, desc=name, total=total, unit="number", disable=not progress, leave=False)
     values, images = experiment.collected(number, size, device, bar)
     seconds = time.perf_counter() - began
     if live := os.environ.get("PRIVLAB_LIVE"):  # the runner's, which compares what moved
         evidence.path(name, size, Path(live)).unlink(missing_ok=True)  # of an earlier run
         evidence.append(name, size, row(experiment, size, number, values, seconds, device), Path(live))
-    table = {key: np.array([value]) for key, value in values.items()}
+    table, plan = {key: np.array([value]) for key, value in values.items()}, experiment.size(size)
     shown = {(number, key): image.numpy() for key, image in images.items()}
-    return Evidence(name, size, (number,), table, True, plan.stands_for, plan.own, seconds, shown)
+    return Evidence(name, size, (number,), table, True, plan.stands_for, plan.own, shown)

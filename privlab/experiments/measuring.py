@@ -10,8 +10,7 @@ import contextlib
 import statistics
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -23,17 +22,14 @@ from filelock import FileLock, Timeout
 from privlab.compute import atomic, machine, store, tasks
 from privlab.experiments import pictures
 from privlab.experiments.protocol import Experiment, find
-from privlab.ledger import evidence, papers
-
-__all__ = ["Plan", "measure", "plans", "repeat"]
+from privlab.ledger import evidence
 
 
 @dataclass(frozen=True)
 class Plan:
     """What is there of an experiment at one size, and what is missing.
 
-    registered, there: repeats.  hours: what the missing ones will take on one core, by those that are there; None if none is.
-    claims: how many wait for it.
+    registered, there: how many repeats.  hours: what the missing ones will take on one core, by those that are there; None if none is.
     """
 
     experiment: str
@@ -42,38 +38,32 @@ class Plan:
     there: int
     missing: tuple[int, ...]
     hours: float | None
-    claims: int
 
 
 def plans(names: Sequence[str], size: str, root: Path | None = None) -> list[Plan]:
-    """What is left to be measured, of the experiments that have this size; those that most claims wait for first."""
-    listed = []
-    waiting = Counter(name for claim in papers.claims() for name in claim.experiments)
-    for experiment in (one for one in map(find, names) if size in one.sizes):
-        rows = evidence.read(experiment.name, size, experiment.digest(size), root)
-        wanted = sorted({n for entry in _registered(experiment, size, root) for n in entry.range})
-        wanted = wanted or [*experiment.range(size)]  # at smoke, and where nothing is registered yet
-        done = {row.repeat: row.seconds for row in rows}
-        missing = tuple(n for n in wanted if n not in done)
-        hours = statistics.mean(done.values()) * len(missing) / 3600 if done else None
-        there = len(wanted) - len(missing)
-        listed.append(Plan(experiment.name, size, len(wanted), there, missing, hours, waiting[experiment.name]))
-    return sorted(listed, key=lambda plan: -plan.claims)
+    """What is left to be measured, of the experiments that have this size: what is registered, and what their decorators say now."""
+    return [_plan(one, size, root) for one in map(find, names) if size in one.sizes]
 
 
-def _registered(experiment: Experiment, size: str, root: Path | None) -> list[evidence.Registration]:
-    """The registrations of what this experiment is now, by its digest."""
-    now = (experiment.name, size, experiment.digest(size))
-    return [entry for entry in evidence.registrations(root) if (entry.experiment, entry.size, entry.digest) == now]
+def _plan(experiment: Experiment, size: str, root: Path | None) -> Plan:
+    name, digest = experiment.name, experiment.digest(size)
+    done = {row.repeat: row.seconds for row in evidence.read(name, size, digest, root)}
+    wanted = {*experiment.range(size)}
+    for entry in evidence.registrations(root):
+        if (entry.experiment, entry.size, entry.digest) == (name, size, digest):
+            wanted |= {*entry.range}
+    missing = tuple(sorted(wanted - done.keys()))
+    hours = statistics.mean(done.values()) * len(missing) / 3600 if done else None
+    return Plan(name, size, len(wanted), len(wanted) - len(missing), missing, hours)
 
 
 def registration(name: str, size: str) -> evidence.Registration:
     """The registration of an experiment at one size, as its decorator has it. Raises ValueError where it does not have this size."""
     experiment = find(name)
-    plan = experiment.size(size)
+    plan, first = experiment.size(size), experiment.range(size).start
     return evidence.Registration(
-        name, size, experiment.protocol, experiment.digest(size), experiment.first(size), plan.repeats, plan.stands_for,
-        plan.own, date.today().isoformat(),
+        name, size, experiment.protocol, experiment.digest(size), first, plan.repeats, plan.stands_for, plan.own,
+        date.today().isoformat(),
     )  # fmt: skip
 
 
@@ -106,16 +96,11 @@ def measure(
         jobs = jobs or 1  # of one card
     gpu = device == "cuda"
     tasks.processes(jobs, gpu)  # what cannot be done is told before it is registered
-    new = []
-    for one in (one for one in map(find, names) if size in one.sizes and size != "smoke"):
-        if one.range(size) not in [entry.range for entry in _registered(one, size, root)]:
-            new.append(registration(one.name, size))  # where the range of a decorator moved on, it is a further try
     listed = plans(names, size, root)
-    if new or any(plan.missing for plan in listed):
+    if any(plan.missing for plan in listed):
         _make_writable(root)  # not found out after hours
-    if new:
-        evidence.register(new, root)
-        listed = plans(names, size, root)
+        if size != "smoke":  # where the range of a decorator moved on, it is a further try
+            evidence.register([registration(plan.experiment, size) for plan in listed if plan.missing], root)
     work = [
         tasks.Task(
             name=f"{plan.experiment} {size} {n}",
@@ -127,8 +112,8 @@ def measure(
         for n in plan.missing
     ]
     budget = None if minutes is None else 60 * minutes
-    all_there = f"all {sum(plan.there for plan in listed)} repeats at {size} are there"
-    title = f"{len(work)} repeats at {size}" if work else all_there
+    there = f"all {sum(plan.there for plan in listed)} repeats at {size} are there"
+    title = f"{len(work)} repeats at {size}" if work else there
     return tasks.fan_out(work, title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress)
 
 
@@ -154,26 +139,20 @@ def repeat(
     Raises ValueError for a value that is no number, or a name that is yielded twice; `tasks.Taken` where another process is at it.
     """
     chosen, where, began = find(experiment), Path(root), time.process_time()
-    with _alone(evidence.path(experiment, size, where), repeat):
-        if _there(experiment, size, repeat, where):  # another process has measured it since
-            return
-        values, images = chosen.collected(repeat, size, device)
-        if repeat - chosen.first(size) in range(pictures.SHOWN):
-            pictures.save(experiment, size, repeat, images, where)
-        evidence.append(experiment, size, row(chosen, size, repeat, values, time.process_time() - began, device), where)
-
-
-@contextlib.contextmanager
-def _alone(file: Path, repeat: int) -> Iterator[None]:
-    """Hold a repeat of this file of evidence; the system lets go of it when this process ends, however it does."""
+    file = evidence.path(experiment, size, where)
     atomic.shared_folder(file.parent)
     place = file.with_name(f".{file.name}.{repeat}.lock")
     try:
-        held = FileLock(place, mode=0o666).acquire(blocking=False)
+        alone = FileLock(place, mode=0o666).acquire(blocking=False)  # let go of when this process ends, however it does
     except Timeout:
         raise tasks.Taken(f"repeat {repeat} of {file.stem} is being measured by another process") from None
-    with held:
-        yield
+    with alone:
+        if not _there(experiment, size, repeat, where):  # another process has measured it since
+            values, images = chosen.collected(repeat, size, device)
+            if repeat in chosen.range(size)[: pictures.SHOWN]:
+                pictures.save(experiment, size, repeat, images, where)
+            seconds = time.process_time() - began
+            evidence.append(experiment, size, row(chosen, size, repeat, values, seconds, device), where)
         with contextlib.suppress(OSError):  # who holds it from now on finds the repeat there
             place.unlink()
 

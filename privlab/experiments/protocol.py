@@ -3,12 +3,12 @@
 @experiment(
     "gradient_inversion.architectures",
     data=("cifar10",),
-    smoke=Size(2, "small networks, 20 steps", settings=dict(steps=20)),
-    night=Size(12, "the papers' networks", own=True, settings=dict(steps=3_000)),
+    smoke=Size(2, "small networks, 20 steps", networks=SMALL, steps=20),
+    night=Size(12, "the papers' networks", own=True, networks=PAPER, steps=3_000),
 )
-def architectures(repeat, steps, device):
+def architectures(repeat, networks, steps, device):
     image = photograph(repeat)
-    for name in ("resnet", "swin"):
+    for name in networks:
         yield f"psnr[cifar10, {name}]", ...
 
 A repeat is the statistical unit: it has its own photograph, batch, split or people *and* its own weights and noise, all drawn from its
@@ -25,17 +25,17 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from privlab.compute import store
+from privlab.data import load
 from privlab.ledger.evidence import EXACT_PSNR, FIRST, SIZES, checked
-
-__all__ = ["Experiment", "Size", "experiment", "find", "names", "profile"]
 
 Values = Iterator[tuple[str, Any]]  # a number, or a picture as uint8 (height, width[, 3])
 
@@ -45,39 +45,49 @@ def profile(name: str) -> str:
     return checked(name, "profile")
 
 
-@dataclass(frozen=True)
+@dataclass(init=False)
 class Size:
     """One way to run an experiment.
 
     repeats: how many are registered and judged, all of them and no others.
     stands_for: what a reader must know to place the numbers: "the paper's networks, 12 photographs", "small networks, 2,000 images".
     own: whether it is the paper's own setting; only then a verdict speaks about the paper.
-    settings: arguments of the measuring function, plain JSON.  first: number of the first repeat; that of the size if not given.
+    first: number of the first repeat; that of the size if not given.  more: arguments of the measuring function, plain JSON.
     """
 
     repeats: int
     stands_for: str
-    own: bool = False
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    first: int | None = None
+    own: bool
+    settings: Mapping[str, Any]
+    first: int | None
+
+    def __init__(
+        self,
+        repeats: int,
+        stands_for: str,
+        own: bool = False,
+        settings: Any = (),
+        first: int | None = None,
+        **more: Any,
+    ) -> None:
+        self.repeats, self.stands_for, self.own, self.first = repeats, stands_for, own, first
+        self.settings = {**dict(settings), **more}
 
 
 @dataclass(frozen=True)
 class Experiment:
     """A measurement that can be repeated.
 
-    name: its address, such as "gradient_inversion.architectures", under which its evidence is kept, wherever the function moves.
-    protocol: a number that is raised by hand when what is measured changes; a canary (a repeat at smoke, held against its committed values
-    by the tests) fails where behaviour moved and nobody raised it.
-    measure: called with a repeat's number, the settings of a size, and the device where it takes one.
-    data: names of the sets that it reads; their hashes are part of the digest.
+    name: its address, under which its evidence is kept, wherever the function moves.  protocol: raised by hand when what is measured
+    changes; a test holds a repeat at smoke, the canary, against its committed values.
+    measure: called with a repeat's number, the settings of a size, and the device where it takes one.  data: the sets that it reads.
     """
 
     name: str
     protocol: int
     measure: Callable[..., Values]
     sizes: Mapping[str, Size]
-    data: tuple[str, ...] = ()
+    data: Sequence[str]
 
     @property
     def takes_device(self) -> bool:
@@ -94,19 +104,24 @@ class Experiment:
         """This size, or the largest below it that the experiment has.  Raises ValueError for what is no size."""
         return [name for name in SIZES[: SIZES.index(checked(size)) + 1] if name in self.sizes][-1]
 
-    def first(self, size: str) -> int:
-        """Number of the first repeat at this size."""
-        first = self.size(size).first
-        return FIRST[size] if first is None else first
-
     def range(self, size: str) -> range:
         """Numbers of the repeats at this size."""
-        return range(self.first(size), self.first(size) + self.size(size).repeats)
+        plan = self.size(size)
+        first = FIRST[size] if plan.first is None else plan.first
+        return range(first, first + plan.repeats)
 
     def digest(self, size: str) -> str:
         """What the values of a repeat depend on, in twelve letters: name, protocol, settings, and the hashes of the data."""
-        parts = [self.name, self.protocol, dict(self.size(size).settings), {name: _hash(name) for name in self.data}]
+        parts = [self.name, self.protocol, self.size(size).settings, {name: _hash(name) for name in self.data}]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+
+    def like(self, name: str, *, given: Mapping[str, Any] = {}, **sizes: Any) -> Experiment:
+        """The same function under another address, at other sizes.
+
+        given: arguments that are the same at all sizes, and no part of a digest.
+        sizes: as `experiment` takes them, and its protocol and data if they are others.
+        """
+        return experiment(name, **{"data": self.data, **sizes})(partial(self.measure, **given))
 
     def __call__(self, repeat: int, size: str, device: str = "cpu") -> Values:
         """The values of one repeat, as they are measured."""
@@ -116,9 +131,8 @@ class Experiment:
     def collected(
         self, repeat: int, size: str, device: str = "cpu", watch: Callable[[Values], Values] = lambda values: values
     ) -> tuple[dict[str, float], dict[str, Tensor]]:
-        """The numbers and the pictures of one repeat. The infinite PSNR of an exact image is EXACT_PSNR, as in the ledger.
+        """The numbers and the pictures of one repeat.  watch: gives the values on as they come, such as a bar of progress.
 
-        watch: is handed the values as they come and gives them on, such as a bar of progress.
         Raises ValueError for a name that is yielded twice.
         """
         values, images = dict[str, float](), dict[str, Tensor]()
@@ -128,8 +142,8 @@ class Experiment:
             if isinstance(value, Tensor) and value.dtype == torch.uint8 and value.ndim > 1:
                 images[name] = value.cpu()
             else:
-                number = float(value)
-                values[name] = EXACT_PSNR if name.startswith("psnr[") and number == math.inf else number
+                exact = name.startswith("psnr[") and value == math.inf
+                values[name] = EXACT_PSNR if exact else float(value)
         return values, images
 
 
@@ -137,31 +151,24 @@ _REGISTRY: dict[str, Experiment] = {}
 
 
 def experiment(
-    name: str, *, protocol: int = 1, data: Sequence[str] = (), **sizes: Size
+    name: str,
+    *,
+    protocol: int = 1,
+    data: Sequence[str] = (),
+    smoke: Size,
+    class_: Size | None = None,
+    night: Size | None = None,
+    gpu: Size | None = None,
+    paper: Size | None = None,
 ) -> Callable[[Callable[..., Values]], Experiment]:
     """Register the decorated function under its address, such as "gradient_inversion.architectures".
 
-    sizes: smoke, class_, night, gpu, paper (class_, since class is Python's own word).
-    Raises ValueError for a size that does not exist, settings that the function does not take, and no smoke.
+    smoke: of seconds, which proves that it runs.  class_: since class is Python's own word.
     """
-    named = {name.rstrip("_"): size for name, size in sizes.items()}
-    if unknown := [name for name in named if name not in SIZES]:
-        raise ValueError(f"{unknown[0]!r} is no size; give some of {', '.join(SIZES)}")
+    sizes = {size: plan for size, plan in zip(SIZES, (smoke, class_, night, gpu, paper), strict=True) if plan}
 
     def register(measure: Callable[..., Values]) -> Experiment:
-        if "smoke" not in named:
-            raise ValueError(f"{name} has no smoke; a size of seconds proves that it runs")
-        for size, plan in named.items():
-            try:
-                inspect.signature(measure).bind_partial(0, **plan.settings)
-            except TypeError as error:
-                takes = ", ".join([*inspect.signature(measure).parameters][1:])
-                raise ValueError(f"{name} at {size}: settings: {error}; it takes {takes}") from None
-            json.dumps(dict(plan.settings))
-            if plan.repeats < 1:
-                raise ValueError(f"{name} at {size}: repeats={plan.repeats}; give 1 or more")
-        ordered = {size: named[size] for size in SIZES if size in named}
-        _REGISTRY[name] = Experiment(name, protocol, measure, ordered, tuple(data))
+        _REGISTRY[name] = Experiment(name, protocol, measure, sizes, data)
         return _REGISTRY[name]
 
     return register
@@ -180,22 +187,15 @@ def names(pattern: str = "*") -> list[str]:
 
 def find(name: str) -> Experiment:
     """An experiment by its name.  Raises ValueError, with the nearest, for a name that none has."""
-    if name not in _REGISTRY:
-        choices = names()
-        if name not in choices:
-            near = difflib.get_close_matches(name, choices, n=1)
-            raise ValueError(
-                f"experiment={name!r} is not known{f'; did you mean {near[0]!r}?' if near else ''}; "
-                "`python -m privlab measure --list` names them all"
-            )
+    if name not in _REGISTRY and name not in names():
+        near = [f"; did you mean {close!r}?" for close in difflib.get_close_matches(name, names(), n=1)]
+        known = "`python -m privlab measure --list` names them all"
+        raise ValueError(f"experiment={name!r} is not known{near[0] if near else ''}; {known}")
     return _REGISTRY[name]
 
 
 @cache
 def _hash(name: str) -> str:
-    """Of a set of images, by its contents; two splits where it has two."""
-    from privlab.compute.store import digest
-    from privlab.data import load
-
+    """Of a set of images, by its contents."""
     images = load(name)
-    return digest(images.pixels, images.labels)
+    return store.digest(images.pixels, images.labels)

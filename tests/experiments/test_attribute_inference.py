@@ -18,7 +18,7 @@ def game():
 
 @pytest.fixture(scope="module")
 def swin(game):
-    return measured.victim(FAMILIES["small"]["swin"], game.photos, "animal", game.parts.victim_train, SMALL, 0)
+    return game.victim(FAMILIES["small"]["swin"], SMALL)
 
 
 def test_a_repeat_has_four_parts_of_its_own(game):
@@ -46,18 +46,8 @@ def test_the_untrained_network_has_the_weights_that_the_victim_began_with(game, 
     again = swin.fresh(0)
     assert all(a.equal(b) for a, b in zip(fresh.parameters(), again.parameters(), strict=True))
     assert any(not a.equal(b) for a, b in zip(fresh.parameters(), trained.parameters(), strict=True))
-    one = measured.victim(
-        FAMILIES["small"]["swin"],
-        game.photos,
-        "animal",
-        game.parts.victim_train,
-        SMALL | dict(lr=1e-12, weight_decay=0.0),
-        0,
-    )
-    read = [
-        representations.read(one_of_them, game.photos.pixels[:20])["last"]
-        for one_of_them in (one.fresh(0), one.model(0))
-    ]
+    one = game.victim(FAMILIES["small"]["swin"], SMALL | dict(lr=1e-12, weight_decay=0.0))
+    read = [representations.read(each, game.photos.pixels[:20])["last"] for each in (one.fresh(0), one.model(0))]
     assert read[0].allclose(read[1], atol=1e-4)  # a training without a step leaves them as they were
 
 

@@ -19,7 +19,7 @@ WALK = """
 import time, torch
 from privlab.experiments import Size, experiment
 
-@experiment("walking.walk", smoke=Size(1, "invented"), class_=Size(REPEATS, "invented", settings=dict(seconds=0.3)))
+@experiment("walking.walk", smoke=Size(1, "invented"), class_=Size(REPEATS, "invented", seconds=0.3))
 def walk(repeat, seconds=0.0):
     time.sleep(seconds)
     yield "psnr[a]", torch.randn((), generator=torch.Generator().manual_seed(repeat))

@@ -1,5 +1,7 @@
 """A draw of private people: independent repeats, baselines that are what they say, and names that cover the claims' names."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -11,9 +13,10 @@ from privlab.experiments.victims import private_people
 from privlab.experiments.victims.private_people import People, if_stopped
 from privlab.ledger import papers
 from privlab.ledger.comparison import names
+from privlab.training import RECIPES
 
 ATTACK = dict(lr=0.1, pool=20, candidates=1, kept=1, steps=1, views=1)
-STAGE = dict(people=4, recipe="identities_smoke", epochs=2, attack=ATTACK, shown=1, little=True)
+STAGE = dict(people=4, recipe="two_epochs", attack=ATTACK, shown=1, little=True)
 RESNETS = ("resnet", "resnet_shallow", "resnet_deep", "resnet_wide")
 
 
@@ -22,6 +25,7 @@ def store(tmp_path_factory):
     """One for the whole file: what several labels of one network train is trained once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRIVLAB_STORE", str(tmp_path_factory.mktemp("store")))
+        patch.setitem(RECIPES, "two_epochs", replace(RECIPES["identities_smoke"], epochs=2))
         yield patch
 
 

@@ -1,12 +1,10 @@
-"""Lab 01: what right or wrong gives away, who may choose the threshold, and what is said of the sure and wrong."""
+"""Lab 01: what right or wrong gives away, and who may choose the threshold."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from privlab.attacks.membership_inference import signals
 from privlab.metrics import roc
 from privlab.notebook.kit import Check, function, number
 
@@ -54,30 +52,4 @@ whose_threshold = function(
 )  # fmt: skip
 
 
-def _true(p: Tensor, y: int) -> Tensor:
-    """The term of the true class."""
-    return -(1 - p[y]) * p[y].log()
-
-
-modified_entropy = function(
-    lambda p, y: -signals.modified_entropy(p.log()[None], torch.tensor([y])),
-    [
-        (torch.tensor([0.7, 0.2, 0.1]), 0),
-        (torch.tensor([0.02, 0.9, 0.03, 0.05]), 0),  # sure and wrong
-        (torch.tensor([0.3, 0.1, 0.3, 0.2, 0.1]), 2),  # another class is as likely as the true one
-    ],
-    {
-        "That is the plain entropy. It never looks at y, so to be sure and wrong is as good for it as to be sure and right.":
-            lambda p, y: -(p * p.log()).sum(),
-        "The sign is turned: yours is highest for the sure and right, as `signals.modified_entropy` is. Here 0 is to be the *smallest*.":
-            lambda p, y: signals.modified_entropy(p.log()[None], torch.tensor([y])),
-        "The true class still stands in the sum over the others. It has a term of its own; leave it out there.":
-            lambda p, y: _true(p, y) - (p * (1 - p).log()).sum(),
-        "For the others you took the logarithm of p. What should be small there is p, so look at what is left of 1.":
-            lambda p, y: _true(p, y) - (p * p.log()).sum() + p[y] * p[y].log(),
-    },
-    "Work out its two terms by hand, one after the other.",
-)  # fmt: skip
-
 CHECKS: dict[str, Check] = {"01.gap_attack": gap_attack, "01.whose_threshold": whose_threshold}
-CHECKS |= {"01.modified_entropy": modified_entropy}

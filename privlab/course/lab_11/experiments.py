@@ -13,60 +13,35 @@ from torch import Tensor
 from privlab import models
 from privlab.attacks.model_inversion import gradient_flow, losses
 from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.victims.private_people import (
-    DENSENETS,
-    GPU,
-    NETWORKS,
-    NIGHT,
-    ORL,
-    PAPER,
-    RESNETS,
-    SMALL,
-    TINY,
-    People,
-    if_stopped,
-    same,
-)
+from privlab.experiments.victims.private_people import DENSENETS, NETWORKS, ORL, RESNETS, STAGE, People, same
 
-CUTS: dict[str, tuple[tuple[int, int], ...]] = {
+Cut = tuple[tuple[int, int], ...]  # (stage, what its skips are multiplied by)
+CUTS: dict[str, Cut] = {
     "full": (),
     **{f"skip_{stage}": ((stage, 0),) for stage in (1, 2, 3, 4)},
     "none_left": ((1, 0), (2, 0), (3, 0), (4, 0)),
 }
 STAGES = ["skip_1", "skip_2", "skip_4", "none_left"]
-_BREEDS = same("resnet_50", "resnet_101", "densenet_121", "densenet_169")  # Figure 5
-_DOGS: dict[str, Any] = dict(
-    stage={**PAPER, "faces": "stanford_dogs"}, networks=_BREEDS, variants=["skip_4"], plain=[], stops=[20, 40, 60], pictures=0
+_OURS = same("resnet", "resnet_shallow", "resnet_deep", "resnet_wide", "densenet")
+_DOGS: dict[str, Any] = dict(  # Figure 5
+    stage={**STAGE["paper"], "faces": "stanford_dogs"}, networks=same("resnet_50", "resnet_101", "densenet_121", "densenet_169"),
+    variants=["skip_4"], plain=[], stops=[20, 40, 60], pictures=0,
 )  # fmt: skip
 
 
 @experiment("model_inversion.skips", data=("orl",),
-    smoke=Size(
-        2, "8 people, networks of four blocks, 8 epochs",
-        settings=dict(stage=TINY, networks=dict(resnet="tiny"), variants=["skip_1", "skip_4"], plain=["vgg"], stops=[3], pictures=2),
-    ),
-    class_=Size(
-        8, f"a narrow ResNet-18 and others, 30 epochs; {ORL}", first=20,
-        settings=dict(stage=SMALL, networks=same("resnet"), variants=STAGES, plain=["vgg", "resnet_fine"], stops=[4, 8], pictures=20),
-    ),
-    night=Size(
-        16, f"four narrow ResNets, a DenseNet, an EfficientNet and a VGG, 40 epochs; {ORL}",
-        settings=dict(
-            stage=NIGHT, networks=same("resnet", "resnet_shallow", "resnet_deep", "resnet_wide", "densenet"), variants=STAGES,
-            plain=["vgg", "resnet_fine"], stops=[2, 4, 6, 8, 10, 15, 20], pictures=20, others=dict(efficientnet="efficientnet"),
-        ),
-    ),
-    gpu=Size(
-        5, "ResNet-18 and 50, 64 pixels; draws of 20 of ORL's 40 people",
-        settings=dict(stage=GPU, networks=same("resnet_18", "resnet_50"), variants=STAGES, plain=["vgg_16"], stops=[10, 20], pictures=20),
-    ),
-    paper=Size(
-        3, "FaceScrub, the paper's networks and StyleGAN", own=True,
-        settings=dict(
-            stage=PAPER, networks=same(*RESNETS, *DENSENETS), variants=STAGES[:3], plain=["vgg_16", "vgg_19"], stops=[20, 40, 60],
-            pictures=20, others=dict(efficientnet="efficientnet_b0"), more=[_DOGS],
-        ),
-    ),
+    smoke=Size(2, "8 people, networks of four blocks, 8 epochs",
+        stage=STAGE["smoke"], networks=dict(resnet="tiny"), variants=["skip_1", "skip_4"], plain=["vgg"], stops=[3], pictures=2),
+    class_=Size(8, f"a narrow ResNet-18 and others, 30 epochs; {ORL}", first=20,
+        stage=STAGE["class"], networks=same("resnet"), variants=STAGES, plain=["vgg", "resnet_fine"], stops=[4, 8], pictures=20),
+    night=Size(16, f"four narrow ResNets, a DenseNet, an EfficientNet and a VGG, 40 epochs; {ORL}",
+        stage=STAGE["night"], networks=_OURS, variants=STAGES, plain=["vgg", "resnet_fine"], stops=[2, 4, 6, 8, 10, 15, 20], pictures=20,
+        others=same("efficientnet")),
+    gpu=Size(5, "ResNet-18 and 50, 64 pixels; draws of 20 of ORL's 40 people",
+        stage=STAGE["gpu"], networks=same("resnet_18", "resnet_50"), variants=STAGES, plain=["vgg_16"], stops=[10, 20], pictures=20),
+    paper=Size(3, "FaceScrub, the paper's networks and StyleGAN", own=True,
+        stage=STAGE["paper"], networks=same(*RESNETS, *DENSENETS), variants=STAGES[:3], plain=["vgg_16", "vgg_19"], stops=[20, 40, 60],
+        pictures=20, others=dict(efficientnet="efficientnet_b0"), more=[_DOGS]),
 )  # fmt: skip
 def skips(
     repeat: int,
@@ -88,45 +63,46 @@ def skips(
     here = People(repeat, **stage, device=device)
     faces = here.faces
     yield f"acc[{faces}, judge]", 100 * here.judge.accuracy
-    yield f"attacc[{faces}, random_face]", (random := here.random_face())
+    yield f"attacc[{faces}, random_face]", here.random_face()
     for label, network in {**networks, **others}.items():
         name = f"{faces}, {label}"
         whole = here.network(network, at=stops)
-        *early, full = [here.inverted(whole, epoch) for epoch in (*stops, None)]
-        path = [(100 / here.people, random), *((r.acc, r.attacc) for r in (*early, full))]
-        yield f"attacc[{name}, first_choice]", full.first
-        shown = [full]
-        for variant in ("full", *(["skip_last"] if label in others else variants)):
-            fleet, one = whole, full
-            if variant != "full":
-                fleet = here.network(network, dict(skips=_cut(network, variant, here.people)))
-                one = here.inverted(fleet)
-                yield f"attacc_if_stopped[{name}, {variant}]", if_stopped(one.acc, path)
-                shown.append(one)
+        along = here.along(whole, stops)
+        shown = {"full": (whole, along[-1])}
+        for variant in ["skip_last"] if label in others else variants:
+            fleet = here.network(network, dict(skips=_cut(network, variant, here.people)))
+            shown[variant] = fleet, here.inverted(fleet)
+            yield f"attacc_if_stopped[{name}, {variant}]", here.if_stopped(shown[variant][1].acc, along)
+        yield f"attacc[{name}, first_choice]", along[-1].first
+        for variant, (fleet, one) in shown.items():
             yield f"acc[{name}, {variant}]", one.acc
             yield f"attacc[{name}, {variant}]", one.attacc
             yield f"likelihood[{name}, {variant}]", one.likelihood
             yield f"dist_eval[{name}, {variant}]", one.dist_eval
             back = gradient_flow.norms(fleet.model(0), one.result.first, one.result.targets, losses.poincare)
             yield f"gradient_norm[{name}, {variant}, input]", back["input"].median().item()
-        yield f"picture[photograph_then_variants, {label}]", here.strip(*shown)
+        yield f"picture[photograph_then_variants, {label}]", here.strip(*(one for _, one in shown.values()))
     for network in plain:
         one = here.inverted(here.network(network))
         yield f"acc[{faces}, {network}, full]", one.acc
         yield f"attacc[{faces}, {network}, full]", one.attacc
     if pictures:
-        first = here.network(next(iter(networks.values())), at=stops).model(0)
-        targets = torch.arange(pictures) % here.people
-        noise = torch.rand(pictures, *here.split.pixels.shape[1:], generator=torch.Generator().manual_seed(here.seed))
-        made = convinced(lambda x: first(here.normalise(x)), noise, targets)
-        says = 100 * (first(here.normalise(made)).argmax(1) == targets).double().mean().item()
-        yield f"attacc[{faces}, noise, target_says]", says
-        yield f"attacc[{faces}, noise, judge_says]", 100 * here.judge.score(made, targets).accuracy
+        yield from noise(here, here.network(next(iter(networks.values())), at=stops).model(0), pictures)
     for settings in more:
         yield from skips.measure(repeat, **settings, device=device)
 
 
-def _cut(network: str, variant: str, people: int) -> tuple[tuple[int, int], ...]:
+def noise(here: People, victim: Callable[[Tensor], Tensor], pictures: int) -> Values:
+    """So many pictures of noise that the network is made sure of, and what the judge says to them."""
+    targets = torch.arange(pictures) % here.people
+    start = torch.rand(pictures, *here.split.pixels.shape[1:], generator=torch.Generator().manual_seed(here.seed))
+    made = convinced(lambda x: victim(here.normalise(x)), start, targets)
+    says = 100 * (victim(here.normalise(made)).argmax(1) == targets).double().mean().item()
+    yield f"attacc[{here.faces}, noise, target_says]", says
+    yield f"attacc[{here.faces}, noise, judge_says]", 100 * here.judge.score(made, targets).accuracy
+
+
+def _cut(network: str, variant: str, people: int) -> Cut:
     """The stages that a variant is without; the last one that has skips for skip_last."""
     if variant != "skip_last":
         return CUTS[variant]
@@ -145,22 +121,11 @@ def convinced(model: Callable[[Tensor], Tensor], pictures: Tensor, targets: Tens
     return x.detach()
 
 
-@experiment(
-    "model_inversion.identities",
-    data=("orl",),
-    smoke=Size(2, "8 people, 8 epochs", settings=dict(stage=TINY, network="tiny", epochs=2)),
-    class_=Size(
-        8,
-        "a narrow ResNet-18 and a narrow RepVGG-A0, trained for seconds",
-        settings=dict(stage=SMALL, network="resnet", epochs=4),
-    ),
-    paper=Size(
-        3,
-        "ResNet-101 and RepVGG-A0 on FaceScrub",
-        own=True,
-        settings=dict(stage=PAPER, network="resnet_101", epochs=100),
-    ),
-)
+@experiment("model_inversion.identities", data=("orl",),
+    smoke=Size(2, "8 people, 8 epochs", stage=STAGE["smoke"], network="tiny", epochs=2),
+    class_=Size(8, "a narrow ResNet-18 and a narrow RepVGG-A0, trained for seconds", stage=STAGE["class"], network="resnet", epochs=4),
+    paper=Size(3, "ResNet-101 and RepVGG-A0 on FaceScrub", own=True, stage=STAGE["paper"], network="resnet_101", epochs=100),
+)  # fmt: skip
 def identities(repeat: int, stage: Mapping[str, Any], network: str, epochs: int, device: str = "cpu") -> Values:
     """What needs no statistics: a gradient's two parts at a block, and a RepVGG beside the plain network it folds into, in float64."""
     here = People(repeat, **stage, device=device)

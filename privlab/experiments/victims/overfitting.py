@@ -12,10 +12,13 @@ from privlab.experiments.victims.shadow_fleets import Answers, at_matched_gap, r
 from privlab.metrics import roc
 from privlab.training import RECIPES
 
-SMOKE: dict[str, Any] = dict(epochs=2, batch_size=32, lr=2e-3, warmup_epochs=1)
-CLASS: dict[str, Any] = dict(epochs=30, batch_size=32, lr=2e-3, warmup_epochs=1)
-NIGHT: dict[str, Any] = dict(epochs=80, batch_size=64, lr=1e-3, warmup_epochs=2, precision="auto")
-PAPER: dict[str, Any] = RECIPES["zhang2024_membership"].settings()
+RECIPE: dict[str, dict[str, Any]] = {  # by size
+    "smoke": dict(epochs=2, batch_size=32, lr=2e-3, warmup_epochs=1),
+    "class": dict(epochs=30, batch_size=32, lr=2e-3, warmup_epochs=1),
+    "night": dict(epochs=80, batch_size=64, lr=1e-3, warmup_epochs=2, precision="auto"),
+    "paper": RECIPES["zhang2024_membership"].settings(),
+}
+PROOF = "0.3 M parameters, 100 images a model, 2 epochs: it proves the code"  # what smoke stands for
 
 
 def by_network(said: Answers, victim: int, epoch: int | None = None, sort: bool = False, epochs: int = 50) -> float:
@@ -33,23 +36,12 @@ def accuracy(attack: Callable[..., float], said: Answers, **more: Any) -> float:
     return float(np.mean([attack(said, victim, **more) for victim in range(said.models)]))
 
 
-LOOKS = {
-    "train": "train_acc[{of}, epoch_{epoch}]",
-    "task": "task_acc[{of}, epoch_{epoch}]",
-    "level": "train_test_gap[{of}, epoch_{epoch}]",
-    "network": "attack_acc[{of}, network, epoch_{epoch}]",
-    "auc": "auc[{of}, likelihood_ratio, epoch_{epoch}]",
-    "tpr": "tpr_at_fpr_0p01[{of}, likelihood_ratio, epoch_{epoch}]",
-}
-
-
 def look(said: Answers, epoch: int, epochs: int = 50) -> dict[str, float]:
-    """Where a fleet stands after an epoch; keys as in LOOKS.  epochs: of the attacking network's training."""
+    """Where a fleet stands after an epoch.  epochs: of the attacking network's training."""
     train, test = (each.mean().item() for each in said.accuracies(epoch))
     ratio, network = rates(said.ratios(epoch), said.members), accuracy(by_network, said, epoch=epoch, epochs=epochs)
-    return {
-        "train": train, "task": test, "level": train - test, "network": network, "auc": ratio["auc"], "tpr": ratio["tpr_at_fpr_0p01"]
-    }  # fmt: skip
+    attacks = {"network": network, "auc": ratio["auc"], "tpr": ratio["tpr_at_fpr_0p01"]}
+    return {"train": train, "task": test, "level": train - test, **attacks}
 
 
 def at_one_level(looks: Mapping[str, list[dict[str, float]]]) -> Iterator[tuple[str, str, str, dict[str, float]]]:

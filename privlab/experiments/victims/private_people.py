@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,33 +55,19 @@ NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {  # as the ledger names it ->
 RESNETS = ["resnet_34", "resnet_50", "resnet_101", "resnet_152"]
 DENSENETS = ["densenet_121", "densenet_161", "densenet_169", "densenet_201"]
 
-# settings of `People`, as the sizes of an experiment have them
 ORL = "draws of 20 of ORL's 40 people, which overlap, 32 pixels, eigenfaces"
-SMALL: dict[str, Any] = dict(
-    people=20,
-    recipe="identities_laptop",
-    attack=dict(lr=0.1, pool=500, candidates=2, kept=2, views=10),
-    little=True,
-)
-NIGHT: dict[str, Any] = dict(
-    people=20, recipe="identities", attack=dict(lr=0.1, pool=1_000, candidates=4, kept=4, views=20), shown=4
-)
-TINY: dict[str, Any] = dict(
-    people=8,
-    recipe="identities_smoke",
-    attack=dict(lr=0.1, pool=100, candidates=2, kept=1, steps=8, views=2),
-    shown=1,
-    little=True,
-)
-GPU: dict[str, Any] = {**NIGHT, "side": 64, "attack": dict(lr=0.1, candidates=20, kept=20), "shown": 5}
-PAPER: dict[str, Any] = dict(
-    faces="facescrub",
-    side=224,
-    recipe="koh2024_ppa",
-    attack=dict(candidates=200, kept=50, at_once=25),
-    shown=50,
-    prior="stylegan2",
-)
+_SMOKE: dict[str, Any] = dict(lr=0.1, pool=100, candidates=2, kept=1, steps=8, views=2)
+_CLASS: dict[str, Any] = dict(lr=0.1, pool=500, candidates=2, kept=2, views=10)
+_NIGHT: dict[str, Any] = dict(lr=0.1, pool=1_000, candidates=4, kept=4, views=20)
+_GPU: dict[str, Any] = dict(lr=0.1, candidates=20, kept=20)
+_PAPER: dict[str, Any] = dict(candidates=200, kept=50, at_once=25)
+STAGE: dict[str, dict[str, Any]] = {  # settings of `People`, by size
+    "smoke": dict(people=8, recipe="identities_smoke", attack=_SMOKE, shown=1, little=True),
+    "class": dict(people=20, recipe="identities_laptop", attack=_CLASS, little=True),
+    "night": dict(people=20, recipe="identities", attack=_NIGHT, shown=4),
+    "gpu": dict(people=20, recipe="identities", attack=_GPU, shown=5, side=64),
+    "paper": dict(faces="facescrub", side=224, recipe="koh2024_ppa", attack=_PAPER, shown=50, prior="stylegan2"),
+}
 
 
 def same(*networks: str) -> dict[str, str]:
@@ -113,8 +99,7 @@ class People:
 
     repeat: its number, of which all is drawn.
     faces: "orl"; or a set of a reader's own, all of whose people are private with FFHQ as the public side ("stanford_dogs": half).
-    people: how many of ORL's are private.  side: pixels.
-    recipe, epochs: how every network is trained; the judge half as long again.
+    people: how many of ORL's are private.  side: pixels.  recipe: how every network is trained; the judge half as long again.
     attack: changes of PPA.  shown: pictures of a person that count.
     little: whether the judge is a small one.  prior: "eigenfaces", or "stylegan2", which $PRIVLAB_FACE_GENERATOR then names.
     Raises ValueError for a StyleGAN without its place; FileNotFoundError for a set that was not prepared.
@@ -128,31 +113,27 @@ class People:
         people: int = 20,
         side: int = 32,
         recipe: str = "identities",
-        epochs: int | None = None,
-        attack: Mapping[str, Any] | None = None,
+        attack: Mapping[str, Any],
         shown: int = 2,
         little: bool = False,
         prior: str = "eigenfaces",
         device: str = "cpu",
     ) -> None:
         self.seed, self.faces, self.shown, self.little, self.device = repeat % 2**31, faces, shown, little, device
-        self.recipe = RECIPES[recipe] if epochs is None else replace(RECIPES[recipe], epochs=epochs)
+        self.recipe = RECIPES[recipe]
         pixels, who, outside, self.normalise = photographs(faces, side)
         private = people if faces == "orl" else len(who.unique()) // (1 if outside is not None else 2)
-        self.split = data.private_public.draw(
-            pixels, who, private, 3 if faces == "orl" else 0.1, [self.seed], public=outside
-        )
-        self.draw, self.people = self.split.draws[0], len(self.split.draws[0].people)
-        self.attack = model_inversion.ppa(
-            **{name: tuple(v) if isinstance(v, list) else v for name, v in (attack or {}).items()}
-        )
+        held_out = 3 if faces == "orl" else 0.1
+        self.split = data.private_public.draw(pixels, who, private, held_out, [self.seed], public=outside)
+        (self.draw,) = self.split.draws
+        self.people = len(self.draw.people)
+        self.attack = model_inversion.ppa(**attack)
         self.prior = _stylegan(side) if prior == "stylegan2" else generators.eigenfaces(self.draw.public[:2_000], 100)
-        self._trained = partial(trained, self.split, self.normalise, self.seed, device)
 
     def network(
         self,
         name: str,
-        changes: Mapping[str, Any] | None = None,
+        changes: Mapping[str, Any] = {},
         *,
         defences: Sequence[Defence] = (),
         how: Recipe | None = None,
@@ -160,7 +141,10 @@ class People:
     ) -> Fleet:
         """A network of `NETWORKS`, trained on these people.  at: epochs after which its weights are kept, too."""
         zoo_name, own = NETWORKS[name]
-        return self._trained(zoo_name, {**own, **(changes or {})}, self.split.keep(), how or self.recipe, defences, at)
+        return self._trained(zoo_name, {**own, **changes}, self.split.keep(), how or self.recipe, defences, at)
+
+    def _trained(self, *how: Any) -> Fleet:
+        return trained(self.split, self.normalise, self.seed, self.device, *how)
 
     @cached_property
     def judge(self) -> evaluation.EvaluationModel:
@@ -187,17 +171,19 @@ class People:
         model, prior = fleet.model(0, at).to(self.device), self.prior.to(self.device)
         best = results.joined([self.attack.run_once(model, prior, some, self.seed) for some in parts]).best(self.shown)
         score = self.judge.score(best.images, best.targets, fleet.model(0, at))
-        first = self.judge.score(best.first, best.targets)
-        acc = 100 * fleet.right(0, self.draw.test, at)
         return Reconstruction(
-            acc,
-            100 * score.accuracy,
-            100 * first.accuracy,
-            best.likelihood.mean().item(),
-            score.delta.mean().item(),
-            best,
-            score.top1,
+            acc=100 * fleet.right(0, self.draw.test, at),
+            attacc=100 * score.accuracy,
+            first=100 * self.judge.score(best.first, best.targets).accuracy,
+            likelihood=best.likelihood.mean().item(),
+            dist_eval=score.delta.mean().item(),
+            result=best,
+            top1=score.top1,
         )
+
+    def along(self, fleet: Fleet, stops: Sequence[int]) -> list[Reconstruction]:
+        """The attack after each of these epochs, and at the end."""
+        return [self.inverted(fleet, epoch) for epoch in (*stops, None)]
 
     def random_face(self, judge: evaluation.EvaluationModel | None = None) -> float:
         """How often a judge sees the target in a photograph of somebody else, in percent: what nobody has to be attacked for."""
@@ -206,16 +192,19 @@ class People:
         faces, targets = public[places].float() / 255, torch.arange(self.people).repeat(10)
         return 100 * (judge or self.judge).score(faces, targets).accuracy
 
+    def if_stopped(self, acc: float, along: Sequence[Reconstruction]) -> float:
+        """What a whole network would give away that was stopped in training where it is right so often, see `if_stopped`."""
+        return if_stopped(acc, [(100 / self.people, self.random_face()), *((one.acc, one.attacc) for one in along)])
+
     def private(self, n: int = 6) -> Tensor:
         """A photograph of each of the first n people, (n, channels, height, width) in [0, 1]."""
         photos, who = self.split.photographs(0)
         return torch.stack([photos[who == k][0] for k in range(min(n, self.people))]).float() / 255
 
-    def strip(self, *rows: Reconstruction, n: int = 6) -> Tensor:
-        """The first n people, a row of photographs and a row of each reconstruction, uint8 (height, width[, 3])."""
-        n = min(n, self.people)
-        pictures = [self.private(n), *(row.result.images[row.result.places(n)] for row in rows)]
-        return tiled(pictures)
+    def strip(self, *rows: Reconstruction) -> Tensor:
+        """The first six people, a row of photographs and a row of each reconstruction, uint8 (height, width[, 3])."""
+        n = min(6, self.people)
+        return tiled([self.private(n), *(row.result.images[row.result.places(n)] for row in rows)])
 
 
 def trained(
@@ -232,18 +221,9 @@ def trained(
 ) -> Fleet:
     """Networks on the photographs of a draw, trained here and now, in this process; from the store if they are kept there."""
     fleet = shadow_models.make(
-        zoo_name,
-        how,
-        (split.pixels, split.labels),
-        keep,
-        model={**changes, "in_chans": split.pixels.shape[1]},
-        normalise=normalise,
-        at=at,
-        weights=True,
-        seed=seed,
-        defences=defences,
-        device=device,
-    )
+        zoo_name, how, (split.pixels, split.labels), keep, model={**changes, "in_chans": split.pixels.shape[1]},
+        normalise=normalise, at=at, weights=True, seed=seed, defences=defences, device=device,
+    )  # fmt: skip
     for m in range(len(keep)):
         shadow_models.train(fleet, m)
     return fleet
@@ -285,8 +265,6 @@ def _stylegan(side: int) -> stylegan2.StyleGAN2:
     place = os.environ.get("PRIVLAB_FACE_GENERATOR", "")
     checkout, _, network = place.partition(os.pathsep)
     if not network:
-        raise ValueError(
-            f"PRIVLAB_FACE_GENERATOR={place!r}; give a checkout of stylegan2-ada-pytorch, {os.pathsep!r}, and the network "
-            "of data_scripts/stylegan.py"
-        )
+        wanted = f"a checkout of stylegan2-ada-pytorch, {os.pathsep!r}, and the network of data_scripts/stylegan.py"
+        raise ValueError(f"PRIVLAB_FACE_GENERATOR={place!r}; give {wanted}")
     return stylegan2.StyleGAN2(checkout, network, crop=800, resize=side, clip=False)

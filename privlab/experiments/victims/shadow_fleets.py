@@ -1,4 +1,4 @@
-"""Models that share all but their images, and what they said: the ground under every experiment on membership."""
+"""Models that share all but their images, and what they answered: the ground under every experiment on membership."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from privlab import data, training
 from privlab.attacks.membership_inference import lira, signals
-from privlab.experiments.protocol import find
+from privlab.experiments.protocol import Values, find
 from privlab.metrics import roc
 from privlab.training import shadow_models
 
@@ -24,7 +24,7 @@ FAMILIES: dict[str, dict[str, Architecture]] = {
         "swin": ("swin_cifar", dict(embed_dim=32, depths=(1, 1, 1), window_size=4)),
         "convnext": ("convnext_cifar", dict(dims=(24, 48, 96, 96))),
     },
-    "medium": {"resnet": ("resnet_cifar", {}), "swin": ("swin_cifar", {}), "convnext": ("convnext_cifar", {})},
+    "medium": {name: (f"{name}_cifar", {}) for name in ("resnet", "swin", "convnext")},
     "paper": {
         "resnet": ("resnet50_cifar", {}),
         "swin": ("swin_tiny_cifar", {}),
@@ -35,18 +35,16 @@ FAMILIES: dict[str, dict[str, Architecture]] = {
 
 @dataclass(frozen=True)
 class Draw:
-    """Images that belong to one repeat, and who is trained on which.
+    """Images of CIFAR-10 that belong to one repeat, and who is trained on which.
 
-    pixels: uint8 (n, channels, height, width).  labels: (n,).  keep: (models, n) bool; rows 2k and 2k + 1 are complementary halves of the
-    first `audited` images, and no model is trained on those behind them.
+    pixels: uint8 (n, 3, 32, 32).  labels: (n,).  keep: (models, n) bool; rows 2k and 2k + 1 are complementary halves of the first
+    `audited` images, and no model is trained on those behind them.
     """
 
-    name: str
     pixels: Tensor
     labels: Tensor
     keep: Tensor
     audited: int
-    classes: int
     seed: int
 
 
@@ -54,20 +52,14 @@ def draw(repeat: int, images: int, models: int, unseen: int = 0) -> Draw:
     """A repeat's own images: two repeats share none until the set is used up, as each takes the next block of one shuffled order.
 
     images: that may be members.  models: an even number, 4 or more.  unseen: further images that no model is trained on.
-    Raises ValueError for fewer models, where a victim would be its own shadow (see `Answers.shadow`), or an odd number.
     """
-    if models < 4:
-        raise ValueError(
-            f"models={models} leaves no second pair for a victim's shadow to come from; give 4 or more, even"
-        )
     everything, size = data.load("cifar10"), images + unseen
     shuffled = torch.randperm(len(everything), generator=torch.Generator().manual_seed(0))
     places = shuffled[repeat % (len(everything) // size) * size :][:size]
     seed = repeat % 2**31  # of a pilot, which is negative, too
     half = data.in_out(images, models, seed, pairs=True)
     keep = torch.cat([half, torch.zeros(models, unseen, dtype=torch.bool)], 1)
-    pixels, labels = everything.pixels[places], everything.labels[places]
-    return Draw("cifar10", pixels, labels, keep, images, len(everything.classes), seed)
+    return Draw(everything.pixels[places], everything.labels[places], keep, images, seed)
 
 
 @dataclass(frozen=True)
@@ -112,9 +104,9 @@ class Answers:
         inside, outside = self.members.double(), (~self.members).double()
         return (right * inside).sum(1) / inside.sum(1), (right * outside).sum(1) / outside.sum(1)
 
-    def gap(self, epoch: int | None = None) -> float:
+    def gap(self) -> float:
         """The overfitting level, mean over the models: train less test accuracy (Zhang et al. 2024, section 4.2)."""
-        train, test = self.accuracies(epoch)
+        train, test = self.accuracies()
         return (train - test).mean().item()
 
     def margins(self, epoch: int | None = None, mirror: bool | None = None) -> Tensor:
@@ -130,6 +122,18 @@ class Answers:
         """LiRA with each model as the target, and all others but its partner as its shadows: (models, audited).  knobs: of `lira`."""
         return lira.every_target(self.margins(epoch), self.members, pairs=True, **knobs)
 
+    def scores(self) -> dict[str, Tensor]:
+        """What three attacks of all models say of all audited images, each (models, audited)."""
+        right = [signals.correct(*self.of(model)[:2]) for model in range(self.models)]
+        margin = self.margins()[..., 0]  # orders images as the loss does
+        return {"likelihood_ratio": self.ratios(), "loss_threshold": margin, "right_or_wrong": torch.stack(right)}
+
+    def knows(self, of: str) -> dict[str, float]:
+        """How well the models know their images, by the names of the values.  of: the first keys of each name, "cifar10, swin"."""
+        train, test = self.accuracies()
+        worst = train.min().item()  # of the model that knows its images least
+        return {f"train_acc[{of}]": worst, f"task_acc[{of}]": test.mean().item(), f"train_test_gap[{of}]": self.gap()}
+
 
 def answers(
     architecture: Architecture, images: Draw, recipe: Mapping[str, Any], every: int = 0, device: str = "cpu"
@@ -141,13 +145,12 @@ def answers(
     name, changes = architecture
     how = training.Recipe(**recipe)
     fleet = shadow_models.make(
-        name, how, (images.pixels, images.labels), images.keep, model={**changes, "num_classes": images.classes},
-        normalise=data.NORMALISE[images.name], seed=images.seed, at=range(every, how.epochs, every) if every else (),
+        name, how, (images.pixels, images.labels), images.keep, model={**changes, "num_classes": 10},
+        normalise=data.NORMALISE["cifar10"], seed=images.seed, at=range(every, how.epochs, every) if every else (),
         queries=("image", "mirror", *training.queries.shifts(1)[1:]), device=device,
     )  # fmt: skip
-    for model, run in enumerate(fleet.runs):
-        if not run.complete:
-            shadow_models.train(fleet, model)
+    for model in range(len(fleet.keep)):
+        shadow_models.train(fleet, model)
     logits = {at: torch.stack([fleet.logits(m, at) for m in range(len(fleet.keep))]) for at in fleet.at}
     return Answers(logits, fleet.labels, fleet.keep, images.audited, mirrored=how.augment != "none")
 
@@ -168,7 +171,7 @@ def shown(
 
 
 def pictures(name: str, profile: str) -> tuple[Tensor, Tensor]:
-    """The images of that repeat, uint8 (n, channels, height, width), and their labels."""
+    """The images of that repeat, uint8 (n, 3, 32, 32), and their labels."""
     images, _ = _live(name, profile)
     return images.pixels, images.labels
 
@@ -186,13 +189,17 @@ def rates(scores: Tensor, members: Tensor) -> dict[str, float]:
 
     scores, members: (models, n).
     """
-    curve = roc.curve(scores.flatten(), members.flatten())
-    low, high = 100 * roc.band([curve], [0.001, 0.01])[1]
-    return {
-        "auc": roc.auc(scores.flatten(), members.flatten()),
-        "tpr_at_fpr_0p01": float(high),
-        "tpr_at_fpr_0p001": float(low),
-    }
+    of = (scores.flatten(), members.flatten())
+    low, high = 100 * roc.band([roc.curve(*of)], [0.001, 0.01])[1]
+    return {"auc": roc.auc(*of), "tpr_at_fpr_0p01": float(high), "tpr_at_fpr_0p001": float(low)}
+
+
+def rated(of: str, scores: Mapping[str, Tensor], members: Tensor) -> Values:
+    """`rates` of each attack, by the names of the values.  of: the first keys of each.  scores: attack -> (models, n)."""
+    for attack, each in scores.items():
+        for metric, value in rates(each, members).items():
+            if attack != "right_or_wrong" or metric == "auc":  # one bit has no tail
+                yield f"{metric}[{of}, {attack}]", value
 
 
 def at_matched_gap(

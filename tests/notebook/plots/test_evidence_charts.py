@@ -12,7 +12,7 @@ NAMES = {"ResNet": "psnr[resnet]", "Swin": "psnr[swin]"}
 def made(size="night", **columns):
     table = {f"psnr[{name}]": np.array(values) for name, values in columns.items()}
     repeats = tuple(range(len(next(iter(table.values()), ()))))
-    return Evidence("module.name", size, repeats, table, True, "two networks", False, 1.0, {})
+    return Evidence("module.name", size, repeats, table, True, "two networks", False)
 
 
 def test_a_chart_tells_all_that_it_shows():
