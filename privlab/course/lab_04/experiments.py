@@ -7,14 +7,13 @@ one noise to begin the searches with.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import nn
 
-from privlab import data, models, training
+from privlab import data, models
 from privlab.attacks.gradient_inversion import label_recovery, presets
 from privlab.attacks.gradient_inversion.gauss_newton import GaussNewton
 from privlab.attacks.gradient_inversion.results import Result
@@ -156,52 +155,6 @@ def position_scale(repeat: int, attack: str, steps: int, narrow: bool = False, d
 
 
 @experiment(
-    "gradient_inversion.trained_victims",
-    data=("cifar10",),
-    smoke=Size(2, FEW + "; trained on 64 images", settings=dict(images=64, epochs=2, **QUICK)),
-    class_=Size(8, SOME + "; trained for 3 epochs on 800 images", settings=dict(images=800, epochs=3, **SHORT)),
-    gpu=Size(8, SOME + "; trained for 15 epochs on 10,000 images", settings=dict(images=10_000, epochs=15, **SHORT)),
-)
-def trained_victims(
-    repeat: int, attack: str, steps: int, images: int, epochs: int, narrow: bool = False, device: str = "cpu"
-) -> Values:
-    """Victims before and after a few epochs, on training images of their own, none of them the photograph under attack."""
-    yield from reconstruction.psnr_of_baselines("trained_victims, ", reconstruction.photograph(repeat)[0])
-    seed, recipe = reconstruction.number(repeat), replace(training.RECIPES["smoke"], epochs=epochs)
-    members = torch.randperm(50_000, generator=torch.Generator().manual_seed(seed))[:images]
-    for name in ("resnet", "swin"):
-        model = victim(SMALL[name], repeat, device, narrow)
-        yield f"psnr[{name}, fresh]", decibels(model, repeat, attack_of(attack, steps))
-        history = training.fit(
-            model, training.subset(data.load("cifar10"), members), recipe, seed=seed,
-            test=data.load("cifar10", "test").sample(200, seed), sample=200, progress=False,
-        )  # fmt: skip
-        yield f"test_accuracy[{name}, trained]", history.test_accuracy[-1]
-        yield f"psnr[{name}, trained]", decibels(model, repeat, attack_of(attack, steps))
-
-
-@experiment(
-    "gradient_inversion.first_weights_and_mode",
-    data=("cifar10",),
-    smoke=Size(2, FEW, settings=QUICK),
-    class_=Size(8, SOME, settings=SHORT),
-)
-def first_weights_and_mode(repeat: int, attack: str, steps: int, narrow: bool = False, device: str = "cpu") -> Values:
-    """A ResNet in eval mode, in train mode, and with residual branches that do not start at zero; a Swin beside them."""
-    yield from reconstruction.psnr_of_baselines("resnet, ", reconstruction.photograph(repeat)[0])
-    variants: dict[str, dict[str, Any]] = {
-        "eval": {},
-        "train": dict(train=True),
-        "plain_init": dict(zero_init_last=False),
-    }
-    for key, how in variants.items():
-        model = victim("resnet_cifar", repeat, device, narrow, **how)
-        yield f"psnr[resnet, variant_{key}]", decibels(model, repeat, attack_of(attack, steps))
-    model = victim("swin_cifar", repeat, device, narrow)
-    yield "psnr[swin, variant_eval]", decibels(model, repeat, attack_of(attack, steps))
-
-
-@experiment(
     "gradient_inversion.labels",
     data=("cifar10",),
     smoke=Size(2, "small untrained networks, 10 photographs each", settings=dict(photographs=10, narrow=True)),
@@ -263,33 +216,6 @@ def by_both(model: nn.Module, repeat: int, attack: str, steps: int) -> dict[str,
         "adam": inverted(model, repeat, attack_of(attack, steps)),
         "gauss_newton": inverted(model, repeat, newton),
     }
-
-
-RIVALS: dict[str, tuple[str, dict[str, Any]]] = {name: (network, {}) for name, network in SMALL.items()} | {
-    "vit_std_1": ("vit_cifar", dict(position_std=1.0))
-}
-
-
-@experiment(
-    "gradient_inversion.second_order",
-    data=("cifar10",),
-    smoke=Size(2, FEW, settings=dict(rivals=list(RIVALS), **QUICK)),
-    class_=Size(8, SOME + ", 240 passes of Gauss-Newton", settings=dict(rivals=list(RIVALS), **SHORT)),
-)
-def second_order(
-    repeat: int, rivals: Sequence[str], attack: str, steps: int, narrow: bool = False, device: str = "cpu"
-) -> Values:
-    """Adam and Gauss-Newton on small networks, for as many passes."""
-    photograph, _ = reconstruction.photograph(repeat)
-    yield from reconstruction.psnr_of_baselines("second_order, ", photograph)
-    for name in rivals:
-        network, changes = RIVALS[name]
-        model = victim(network, repeat, device, narrow, **changes)
-        found = by_both(model, repeat, attack, steps)
-        for method, result in found.items():
-            yield f"psnr[{method}, {name}]", reconstruction.psnr(result.images, photograph)
-        unmet = reconstruction.relative_residual(found["gauss_newton"], model)
-        yield f"relative_residual[gauss_newton, {name}]", unmet
 
 
 @experiment(

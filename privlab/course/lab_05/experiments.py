@@ -9,8 +9,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from timm.data import resolve_data_config
-from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
 from privlab import data, metrics, models
@@ -215,87 +213,6 @@ def stock(repeat: int, cells: list[list[str]], device: str = "cpu") -> Values:
                 yield f"psnr[patch_embedding, {STOCK[name]}, {form}]", metrics.psnr(images.cpu(), photo)
 
 
-FORMATS = ("float32", "bfloat16", "float16")
-FAMILIES = [  # those whose embedding is added to what one layer makes of the patches, and that are wider than the patches are many
-    "vit_small_patch16_224", "vit_base_patch32_clip_224", "vit_medium_patch16_gap_240", "vit_medium_patch16_reg4_gap_256",
-    "vit_large_patch16_224", "flexivit_small", "deit_small_distilled_patch16_224", "deit3_small_patch16_224", "eva02_small_patch14_224",
-    "convit_small", "crossvit_small_240", "cait_s24_224",
-]  # fmt: skip
-
-
-@experiment("april_closed_form.families", data=("imagenet_samples",),
-    smoke=Size(2, "ViT-S/32", settings=dict(names=["vit_small_patch32_224"])),
-    night=Size(
-        8, "a stock network of each family of timm, fresh, at 224 to 256 pixels, photographs of a sample of 20",
-        settings=dict(names=FAMILIES),
-    ),
-)  # fmt: skip
-def families(repeat: int, names: list[str]) -> Values:
-    """Both linear forms on a network of each family that they apply to: gradients computed in float32, sent as they are or rounded.
-
-    The subspace form only where the first attention leaves no direction open; see `stock_ranks`.
-    """
-    lowest = dict.fromkeys(FORMATS, math.inf)
-    for name in names:
-        model, photo, label = _at_its_size(name, repeat)
-        if name == names[0]:
-            yield from guesses("imagenet_samples", photo, other_than=repeat % 20)
-        leak = observe(model, photo, label)
-        forms: dict[str, Any] = {"patch_embedding": closed_form.patch_embedding}
-        if isinstance(model, VisionTransformer) and closed_form.hidden_directions(model) == 0:
-            forms["subspace"] = closed_form.subspace
-        for sent in FORMATS:
-            for word, form in forms.items():
-                answer = form(model, leak.rounded(getattr(torch, sent))).images
-                psnr = metrics.psnr(answer, photo).item()
-                yield f"psnr[{word}, {name}, {sent}]", psnr
-                if word == "patch_embedding":
-                    lowest[sent] = min(lowest[sent], psnr)
-    for sent, psnr in lowest.items():
-        yield f"psnr[patch_embedding, lowest_of_families, {sent}]", psnr
-
-
-HEADS: dict[str, dict[str, Any]] = {  # how a ViT is read off
-    "token": {},
-    "token_scaled": dict(init_values=1e-6),
-    "mean": dict(class_token=False, global_pool="avg"),
-    "mean_scaled": dict(class_token=False, global_pool="avg", init_values=1e-6),
-}
-
-
-@experiment("april_closed_form.pooling", data=("imagenet_samples",),
-    smoke=Size(2, "ViT-S/32", settings=dict(name="vit_small_patch32_224")),
-    class_=Size(
-        8, "ViT-S/16 and changes of it, fresh, at 224 pixels, photographs of a sample of 20",
-        settings=dict(name="vit_small_patch16_224"),
-    ),
-)  # fmt: skip
-def pooling(repeat: int, name: str) -> Values:
-    """Why rounding hides the photograph in some of `families`: a ViT read off at its class token or at the mean of its patches, with each
-    block multiplied by a millionth (layer scale) or not.
-
-    second_share: the second singular value of the gradients that the patches' embeddings receive, as a share of the first: 0 if all are
-    multiples of one.
-    """
-    photo, label = data.load("imagenet_samples").one(repeat % 20, size=224)
-    yield from guesses("imagenet_samples", photo, other_than=repeat % 20)
-    for head, changes in HEADS.items():
-        model = models.build(name, num_classes=1000, seed=repeat, **changes)
-        leak = observe(model, photo, label, names=[POSITION, STEM])
-        first, second = torch.linalg.svdvals(leak[POSITION][0, model.num_prefix_tokens :].double())[:2]
-        yield f"second_share[{head}]", (second / first).item()
-        for sent in FORMATS:
-            answer = closed_form.patch_embedding(model, leak.rounded(getattr(torch, sent))).images
-            yield f"psnr[patch_embedding, {head}, {sent}]", metrics.psnr(answer, photo).item()
-
-
-def _at_its_size(name: str, repeat: int, dtype: torch.dtype = torch.float32) -> tuple[Any, Tensor, Tensor]:
-    """A stock network with the repeat's own weights, and a photograph as large as it takes them."""
-    model = models.build(name, num_classes=1000, seed=repeat).to(dtype)
-    side = resolve_data_config({}, model=model)["input_size"][-1]
-    return model, *data.load("imagenet_samples").one(repeat % 20, size=side)
-
-
 # -- ours: the subspace ------------------------------------------------------------------------------------------------------------
 
 FIXED: dict[str, dict[str, Any]] = {
@@ -358,38 +275,3 @@ def rank_rule(repeat: int, kinds: list[str]) -> Values:
         yield f"hidden[{kind}]", answer.hidden
         yield f"psnr[subspace, {kind}]", metrics.psnr(answer.clamped, photo)
     yield "null_space_gap[rank_rule]", max(gaps)
-
-
-VITS = [
-    "vit_small_patch16_224", "vit_small_patch32_224", "vit_base_patch16_224", "vit_base_patch32_224", "vit_base_patch32_plus_256",
-    "vit_large_patch32_224", "vit_base_patch16_gap_224", "vit_base_patch16_siglip_224", "vit_medium_patch16_gap_240",
-    "vit_medium_patch16_reg4_gap_256", "vit_mediumd_patch16_reg4_gap_256", "vit_little_patch16_reg4_gap_256",
-    "vit_betwixt_patch16_reg1_gap_256", "vit_betwixt_patch16_reg4_gap_256", "deit_small_patch16_224",
-    "deit_small_distilled_patch16_224", "deit_base_patch16_224", "deit3_small_patch16_224", "deit3_medium_patch16_224", "flexivit_small",
-]  # fmt: skip
-
-
-@experiment(
-    "april_closed_form.stock_ranks",
-    data=("imagenet_samples",),
-    smoke=Size(2, "ViT-S/32", settings=dict(names=["vit_small_patch32_224"])),
-    night=Size(
-        4,
-        "20 stock ViTs of timm, fresh, at 224 to 256 pixels, photographs of a sample of 20",
-        settings=dict(names=VITS),
-    ),
-)
-def stock_ranks(repeat: int, names: list[str]) -> Values:
-    """The rank rule on stock networks: directions of a patch that the first attention leaves open, less those foretold."""
-    gaps = []
-    for name in names:
-        model, photo, label = _at_its_size(name, repeat, torch.float64)
-        foretold = closed_form.hidden_directions(model)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "width .* less")
-            answer = closed_form.subspace(model, observe(model, photo, label, names=[QKV]))
-        gaps.append(abs(answer.hidden - foretold))
-        yield f"hidden[{name}]", answer.hidden
-        yield f"share[{name}]", answer.hidden / math.prod(photo.shape[1:]) * model.patch_embed.num_patches
-        yield f"psnr[subspace, {name}]", metrics.psnr(answer.clamped, photo)
-    yield "null_space_gap[stock_ranks]", max(gaps)

@@ -25,7 +25,6 @@ from privlab.experiments.victims import batch_family
 from privlab.experiments.victims.april import (
     BEGIN,
     TINY,
-    altered,
     another_embedding,
     batch,
     build,
@@ -327,32 +326,6 @@ def fixed_sinusoid(repeat: int, steps: int, restarts: int, shape: dict[str, Any]
             for name, found in images.items():
                 yield f"psnr[{name}, {kind}, {sent}]", metrics.psnr(found.cpu().clamp(0, 1), truth.to(found.dtype))
     yield "picture[photograph_and_inside]", tiled([rows])
-
-
-NOISES = ("gaussian 0.003", "gaussian 0.03", "gaussian 0.3", "laplacian 0.03")
-
-
-@experiment(
-    "april_by_optimisation.noise_and_width",
-    data=("cifar10",),
-    smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, shape=TINY)),
-    class_=Size(8, "two layers, 60 steps", settings=dict(steps=60, shape=TWO)),
-)
-def noise_and_width(repeat: int, steps: int, shape: dict[str, Any], device: str = "cpu") -> Values:
-    """What the annealed search bears of noise, beside the closed form on the same message; and a narrow victim."""
-    truth, _ = photographs("cifar10").one(repeat)
-    yield from guesses("cifar10", truth)
-    victim = {**shape, "position_std": 1.0}
-    model, leak = observed(repeat, victim=victim, device=device)
-    for sent in ("everything", *NOISES):
-        key = sent.replace(" ", "_").replace(".", "p")
-        found = final(invert("annealed", repeat, steps, sent=sent, victim=victim, device=device))
-        yield f"psnr[search, {key}]", metrics.psnr(found, truth)
-        relative = 0.0 if sent == "everything" else float(sent.split()[1])
-        solved = closed_form.patch_embedding(model, altered(sent, leak, repeat), noise=relative).clamped
-        yield f"psnr[patch_embedding, {key}]", metrics.psnr(solved.cpu(), truth)
-    found = final(invert("annealed", repeat, steps, victim={**victim, "width": 96}, device=device))
-    yield "psnr[search, width_96]", metrics.psnr(found, truth)
 
 
 @experiment("april_by_optimisation.trained", data=("cifar10",),
