@@ -67,3 +67,5 @@ def test_a_strip_holds_the_pictures_side_by_side():
     strip = pictures.tiled([[left, right]])
     assert strip.shape == (4, 10, 3) and strip.dtype == torch.uint8
     assert strip[:, :5].max() == 0 and strip[:, 5:].min() == 255
+    assert pictures.tiled([[left, right], torch.cat([left, right])]).shape == (8, 10, 3)  # a batch below
+    assert pictures.tiled([torch.rand(1, 1, 4, 4)]).shape == (4, 4)

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import warnings
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from privlab import data, metrics, models
+from privlab import metrics
 from privlab.attacks.gradient_inversion import closed_form
+from privlab.attacks.gradient_inversion.closed_form import Recovery
 from privlab.defences import perturbation
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.victims.april import batch, guesses, photographs
-from privlab.leak import observe
-from privlab.models import april
+from privlab.experiments.trial import Trial
+from privlab.experiments.victims.april import trial_of, victim
+from privlab.leak import Leak
 
 QKV, POSITION, STEM = "blocks.0.attn.qkv.weight", "pos_embed", "patch_embed.proj.weight"
-OWN = "architecture A in the paper's size for CIFAR-10, fresh"
+OWN = "in the paper's size for CIFAR-10, fresh"
 SMALL: dict[str, Any] = dict(depth=2, width=224)
+GUESSES = "psnr ssim mse"
 
 
 def at(value: float) -> str:
@@ -30,9 +33,11 @@ def at(value: float) -> str:
     return f"{value:g}".replace(".", "p")
 
 
-def victim(repeat: int, architecture: str = "a", dtype: torch.dtype = torch.float32, **changes: Any) -> Any:
-    """The repeat's own draw of one of the two architectures."""
-    return april.build(architecture, seed=repeat, **changes).to(dtype)
+def solve(form: Callable[..., Recovery], model: Any, leak: Leak, noise: float | None = None) -> Recovery:
+    """What a closed form answers, also where it warns that the model does not meet its conditions."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return form(model, leak, noise)
 
 
 # -- the theorems --------------------------------------------------------------------------------------------------------------
@@ -64,22 +69,22 @@ def slope(model: Any, photo: Tensor, label: Tensor, direction: Tensor, h: float 
     "april_closed_form.theorems",
     data=("cifar10",),
     smoke=Size(2, "architecture A, narrow, float64", settings=dict(shape=SMALL)),
-    class_=Size(16, f"{OWN}, float64", own=True, settings=dict(shape={})),
+    class_=Size(16, f"architecture A {OWN}, float64", own=True, settings=dict(shape={})),
 )
 def theorems(repeat: int, shape: dict[str, Any]) -> Values:
     """Both sides of Theorem 1; Theorem 2 against differences, since backpropagation would hand us the same tensor twice; equation 11."""
-    photo, label = photographs("cifar10").one(repeat)
-    model = victim(repeat, dtype=torch.float64, **shape)
-    leak = observe(model, photo, label)
-    Z, dZ = inside(model, photo, label)
+    trial = trial_of(repeat)
+    model = victim(trial, "a", torch.float64, **shape)
+    leak = trial.leak(model)
+    Z, dZ = inside(model, trial.images, trial.labels)
     right = model.blocks[0].attn.qkv.weight.detach().T @ leak[QKV]
     yield "relative_residual[theorem_1, float64]", (dZ.T @ Z - right).norm() / right.norm()
     sent = leak[POSITION][0]
     noise = torch.randn(sent.shape, generator=torch.Generator().manual_seed(repeat), dtype=sent.dtype)
     direction = sent / sent.norm() + noise / noise.norm()  # along the gradient alone a missing part would go unseen
-    error = abs(slope(model, photo, label, direction) - (sent * direction).sum()) / sent.norm()
-    yield "relative_error[theorem_2, float64]", error
-    normalised = model.normalise(photo.double())
+    gap = slope(model, trial.images, trial.labels, direction) - (sent * direction).sum()
+    yield "relative_error[theorem_2, float64]", gap.abs() / sent.norm()
+    normalised = model.normalise(trial.images.double())
     again = closed_form.pixels(model, model.patch_embed(normalised)[0].detach())
     yield "mse[pixels_from_embedding]", (again - F.unfold(normalised, 8, stride=8)[0].T).square().mean()
 
@@ -92,32 +97,25 @@ def theorems(repeat: int, shape: dict[str, Any]) -> Values:
     data=("cifar10",),
     smoke=Size(2, "architectures A and B, narrow", settings=dict(shape=SMALL)),
     class_=Size(  # a further try: one claim was mended after a look
-        16, "architectures A and B in the paper's size for CIFAR-10, fresh", own=True, settings=dict(shape={}), first=32
+        16, f"architectures A and B {OWN}", own=True, settings=dict(shape={}), first=32
     ),
 )
 def solved(repeat: int, shape: dict[str, Any]) -> Values:
     """One image on A, from float32; the same solver on B, and on batches that it takes for one image."""
-    photo, label = photographs("cifar10").one(repeat)
-    yield from guesses("cifar10", photo)
-    model = victim(repeat, **shape)
-    on_a = closed_form.attention(model, observe(model, photo, label, names=[POSITION, QKV]))
-    yield "mse[closed_form, arch_a, cifar10]", metrics.mse(on_a.images, photo)
-    yield "mse[closed_form, batch_1]", metrics.mse(on_a.clamped, photo)
-    rows = [photo, on_a.clamped]
+    trial = trial_of(repeat)
+    yield from trial.guesses("cifar10, ", GUESSES)
+    model, other = victim(trial, "a", **shape), victim(trial, "b", **shape)
+    on_a, on_b = (solve(closed_form.attention, m, trial.leak(m, [POSITION, QKV])) for m in (model, other))
+    yield "mse[closed_form, arch_a, cifar10]", metrics.mse(on_a.images, trial.images)
+    yield "mse[closed_form, batch_1]", metrics.mse(on_a.clamped, trial.images)
+    rows = [trial.images, on_a.clamped]
     for size in (2, 4):
-        images, labels = photographs("cifar10").take(batch(repeat, size))
-        pretended = dataclasses.replace(observe(model, images, labels, names=[POSITION, QKV]), batch_size=1)
-        wrong = closed_form.attention(model, pretended).clamped
-        rows.append(wrong)
-        yield (
-            f"mse[closed_form, batch_{size}]",
-            metrics.mse(wrong.expand(size, -1, -1, -1), images).min(),
-        )  # the nearest
-    other = victim(repeat, "b", **shape)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "a norm or a shortcut stands beside attention")
-        on_b = closed_form.attention(other, observe(other, photo, label, names=[POSITION, QKV]))
-    yield "mse[closed_form, arch_b]", metrics.mse(on_b.images, photo)
+        batch = trial_of(repeat, size)
+        pretended = replace(batch.leak(model, [POSITION, QKV]), batch_size=1)
+        rows.append(solve(closed_form.attention, model, pretended).clamped)
+        nearest = metrics.mse(rows[-1].expand(size, -1, -1, -1), batch.images).min()
+        yield f"mse[closed_form, batch_{size}]", nearest
+    yield "mse[closed_form, arch_b]", metrics.mse(on_b.images, trial.images)
     yield "picture[photograph_arch_a_batch_2_batch_4_arch_b]", tiled([[*rows, on_b.clamped]])
 
 
@@ -129,16 +127,14 @@ def solved(repeat: int, shape: dict[str, Any]) -> Values:
 )
 def width(repeat: int, widths: list[int]) -> Values:
     """Figure 5: the closed form from half as many dimensions as patches to ViT-Base's width, from float32."""
-    photo, label = photographs("cifar10").one(repeat)
-    rows = [photo]
+    trial = trial_of(repeat)
+    rows = [trial.images]
     for wide in widths:
-        model = victim(repeat, width=wide, patch_size=4, depth=2)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "width .* is below the 65 tokens")
-            answer = closed_form.attention(model, observe(model, photo, label, names=[POSITION, QKV]))
+        model = victim(trial, "a", width=wide, patch_size=4, depth=2)
+        answer = solve(closed_form.attention, model, trial.leak(model, [POSITION, QKV]))
         name = "width_half_of_patches" if wide == 32 else f"width_{wide}"
-        yield f"mse[closed_form, {name}]", metrics.mse(answer.images, photo)
-        yield f"psnr[closed_form, {name}]", metrics.psnr(answer.images, photo)
+        yield f"mse[closed_form, {name}]", metrics.mse(answer.images, trial.images)
+        yield from trial.scores(f"closed_form, {name}", answer.images)
         rows.append(answer.clamped)
     yield "picture[photograph_and_widths]", tiled([rows])
 
@@ -150,27 +146,28 @@ LEVELS = (1e-3, 1e-2, 3e-2, 1e-1, 1.0)  # norm of the noise over norm of the gra
     "april_closed_form.noise",
     data=("cifar10",),
     smoke=Size(2, "architecture A, narrow", settings=dict(shape=SMALL)),
-    class_=Size(24, OWN, own=True, settings=dict(shape={}), first=32),  # a further try: claims were mended after a look
+    class_=Size(  # a further try: claims were mended after a look
+        24, f"architecture A {OWN}", own=True, settings=dict(shape={}), first=32
+    ),
 )
 def noise(repeat: int, shape: dict[str, Any]) -> Values:
     """Figure 6: the closed form under noise whose level it knows; and whether the level or the noise's own size counts."""
-    photo, label = photographs("cifar10").one(repeat)
-    yield from guesses("cifar10", photo)
-    model = victim(repeat, **shape)
-    leak = observe(model, photo, label, names=[POSITION, QKV])
-    rows = [photo]
+    trial = trial_of(repeat)
+    yield from trial.guesses("cifar10, ", GUESSES)
+    model = victim(trial, "a", **shape)
+    leak = trial.leak(model, [POSITION, QKV])
+    rows = [trial.images]
     for kind, noisy in (("gaussian", perturbation.gaussian), ("laplacian", perturbation.laplacian)):
         for level in LEVELS:
-            answer = closed_form.attention(model, noisy(leak, level, repeat), noise=level)
-            yield f"ssim[{kind}, relative_{at(level)}]", metrics.ssim(answer.clamped, photo)
-            rows.append(answer.clamped)
-    for draw, (scale, relative, name) in enumerate(
-        ((1, 0.1, "relative"), (100, 0.1, "relative"), (100, 0.001, "absolute"))
+            rows.append(closed_form.attention(model, noisy(leak, level, repeat), noise=level).clamped)
+            yield from trial.scores(f"{kind}, relative_{at(level)}", rows[-1], "ssim")
+    for draw, (scale, level, kind) in enumerate(
+        ((1, 0.1, "relative"), (100, 0.1, "relative"), (100, 0.001, "absolute")), start=1
     ):
-        scaled = dataclasses.replace(leak, grads={n: scale * g for n, g in leak.grads.items()})
-        received = perturbation.gaussian(scaled, relative, 1_000 * (draw + 1) + repeat)
-        error = metrics.mse(closed_form.attention(model, received, noise=relative).images, photo).item()
-        yield f"log10_mse[gradient_scale_{scale}, {name}_0p1]", math.log10(error)
+        scaled = replace(leak, grads={n: scale * g for n, g in leak.grads.items()})
+        received = perturbation.gaussian(scaled, level, 1_000 * draw + repeat)
+        error = metrics.mse(closed_form.attention(model, received, noise=level).images, trial.images).item()
+        yield f"log10_mse[gradient_scale_{scale}, {kind}_0p1]", math.log10(error)
     yield "picture[photograph_gaussian_laplacian]", tiled([rows])
 
 
@@ -198,19 +195,16 @@ def stock(repeat: int, cells: list[list[str]], device: str = "cpu") -> Values:
 
     A repeat has its own weights; of photographs there are 20.
     """
-    photo, label = data.load("imagenet_samples").one(repeat % 20, size=224)
-    for name in dict.fromkeys(name for name, _ in cells):
-        for computed in (torch.float64, torch.float32):
-            sent = [f for n, f in cells if n == name and (f == "float64") == (computed == torch.float64)]
-            if not sent:
-                continue
-            model = models.build(name, num_classes=1000, seed=repeat).to(device, computed)
-            leak = observe(model, photo, label, names=[POSITION, STEM])
-            for form in sent:
-                with warnings.catch_warnings():
-                    warnings.filterwarnings("ignore", "width 192 is not above")
-                    images = closed_form.patch_embedding(model, leak.rounded(getattr(torch, form))).images
-                yield f"psnr[patch_embedding, {STOCK[name]}, {form}]", metrics.psnr(images.cpu(), photo)
+    trial = Trial.of(repeat, "imagenet_samples", side=224, device=device)
+    computed: dict[tuple[str, bool], tuple[Any, Leak]] = {}
+    for name, sent in cells:
+        key = name, sent == "float64"
+        if key not in computed:
+            model = trial.network(name, num_classes=1000).to(torch.float64 if key[1] else torch.float32)
+            computed[key] = model, trial.leak(model, [POSITION, STEM])
+        model, leak = computed[key]
+        images = solve(closed_form.patch_embedding, model, leak.rounded(getattr(torch, sent))).images
+        yield from trial.scores(f"patch_embedding, {STOCK[name]}, {sent}", images)
 
 
 # -- ours: the subspace ------------------------------------------------------------------------------------------------------------
@@ -230,30 +224,27 @@ FIXED: dict[str, dict[str, Any]] = {
     data=("cifar10",),
     smoke=Size(2, "architecture B, two layers", settings=dict(shape=dict(depth=2))),
     class_=Size(  # a further try: two claims were mended after a look
-        16, "architecture B in its paper's size for CIFAR-10, fresh", own=True, settings=dict(shape={}), first=32
+        16, f"architecture B {OWN}", own=True, settings=dict(shape={}), first=32
     ),
 )
 def subspace(repeat: int, shape: dict[str, Any]) -> Values:
     """Fixed position embeddings against the subspace form, from float32 and float64; and a batch of two that it takes for one image."""
-    photo, label = photographs("cifar10").one(repeat)
-    yield from guesses("cifar10", photo)
+    trial, batch = trial_of(repeat), trial_of(repeat, 2)
+    yield from trial.guesses("cifar10, ", GUESSES)
     for name, position in FIXED.items():
-        for dtype in ("float32", "float64"):
-            model = victim(repeat, "b", getattr(torch, dtype), **shape, **position)
-            answer = closed_form.subspace(model, observe(model, photo, label, names=[QKV])).images
-            yield f"psnr[subspace, {name}, {dtype}]", metrics.psnr(answer, photo)
-    model = victim(repeat, "b", torch.float64, **shape, position="random", position_std=1.0)
-    images, labels = photographs("cifar10").take(batch(repeat, 2))
-    taken_for_one = dataclasses.replace(observe(model, images, labels, names=[QKV]), batch_size=1)
-    wrong = closed_form.subspace(model, taken_for_one).clamped
-    yield (
-        "psnr[subspace, batch_2, float64]",
-        metrics.psnr(wrong.expand(2, -1, -1, -1), images).max(),
-    )  # the nearer of the two
+        for dtype in (torch.float32, torch.float64):
+            model = victim(trial, "b", dtype, **shape, **position)
+            images = closed_form.subspace(model, trial.leak(model, [QKV])).images
+            yield from trial.scores(f"subspace, {name}, {str(dtype).removeprefix('torch.')}", images)
+    model = victim(trial, "b", torch.float64, **shape, **FIXED["random_std1_patch8"])
+    pretended = replace(batch.leak(model, [QKV]), batch_size=1)
+    wrong = closed_form.subspace(model, pretended).clamped
+    yield "psnr[subspace, batch_2, float64]", metrics.psnr(wrong.expand(2, -1, -1, -1), batch.images).max()
 
 
-RANKS = {f"rank_{r}": dict(position="low_rank", position_rank=r, position_std=1.0) for r in (1, 3, 5, 8, 12, 15, 16)}
-OTHERS = {kind: dict(position=kind) for kind in ("random", "sinusoid_2d", "none")}
+EMBEDDINGS: dict[str, dict[str, Any]] = {
+    f"rank_{rank}": dict(position="low_rank", position_rank=rank, position_std=1.0) for rank in (1, 3, 5, 8, 12, 15, 16)
+} | {kind: dict(position=kind) for kind in ("random", "sinusoid_2d", "none")}
 
 
 @experiment(
@@ -262,16 +253,15 @@ OTHERS = {kind: dict(position=kind) for kind in ("random", "sinusoid_2d", "none"
     smoke=Size(
         2, "architecture B, two layers, three embeddings", settings=dict(kinds=["rank_1", "rank_15", "sinusoid_2d"])
     ),
-    class_=Size(16, "architecture B, two layers, ten embeddings", settings=dict(kinds=[*RANKS, *OTHERS])),
+    class_=Size(16, "architecture B, two layers, ten embeddings", settings=dict(kinds=[*EMBEDDINGS])),
 )
 def rank_rule(repeat: int, kinds: list[str]) -> Values:
     """Directions of each patch that the solver leaves open, less those that the rule foretells from the model alone."""
-    photo, label = photographs("cifar10").one(repeat)
-    gaps = []
+    trial, gaps = trial_of(repeat), []
     for kind in kinds:
-        model = victim(repeat, "b", torch.float64, depth=2, **(RANKS | OTHERS)[kind])
-        answer = closed_form.subspace(model, observe(model, photo, label, names=[QKV]))
+        model = victim(trial, "b", torch.float64, depth=2, **EMBEDDINGS[kind])
+        answer = closed_form.subspace(model, trial.leak(model, [QKV]))
         gaps.append(abs(answer.hidden - closed_form.hidden_directions(model)))
         yield f"hidden[{kind}]", answer.hidden
-        yield f"psnr[subspace, {kind}]", metrics.psnr(answer.clamped, photo)
+        yield from trial.scores(f"subspace, {kind}", answer.clamped)
     yield "null_space_gap[rank_rule]", max(gaps)
