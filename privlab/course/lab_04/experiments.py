@@ -34,12 +34,13 @@ IMAGENET = {
 NETWORKS = {"small": SMALL, "paper": PAPER, "larger": LARGER, "pair": PAIR}
 NARROW: dict[str, dict[str, Any]] = {"resnet_cifar": dict(channels=(16, 32, 64, 128)), "vit_cifar": dict(depth=2)}
 
-QUICK = dict(attack="annealed", steps=8, narrow=True)
-SHORT = dict(attack="annealed", steps=120)
-LONG = dict(attack="inverting_gradients", steps=3_000)
+QUICK: dict[str, Any] = dict(attack="annealed", steps=8, narrow=True)
+SHORT: dict[str, Any] = dict(attack="annealed", steps=120)
+LONG: dict[str, Any] = dict(attack="inverting_gradients", steps=3_000)
 FEW = "small untrained networks (0.3 to 7 M parameters), 8 steps"
 SOME = "small untrained networks (0.3 to 7 M parameters), 120 steps of a shorter attack"
 FULL = "ResNet-50, Swin-T and ConvNeXt-T, untrained, "
+COMPARED = "steps of the paper's search"
 ALL = "psnr ssim lpips mse"
 
 
@@ -61,10 +62,10 @@ def victim(trial: Trial, network: str, narrow: bool, **changes: Any) -> Any:
 @experiment(
     "gradient_inversion.architectures",
     data=("cifar10",),
-    smoke=Size(2, FEW, settings=dict(networks="small", public=64, **QUICK)),
-    class_=Size(8, SOME, settings=dict(networks="small", public=500, **SHORT)),
-    night=Size(8, FULL + "3,000 steps", True, dict(networks="paper", **LONG)),
-    gpu=Size(20, FULL + "3,000 steps", True, dict(networks="paper", **LONG)),
+    smoke=Size(2, FEW, networks="small", public=64, **QUICK),
+    class_=Size(8, SOME, networks="small", public=500, **SHORT),
+    night=Size(8, FULL + "3,000 steps", own=True, networks="paper", **LONG),
+    gpu=Size(20, FULL + "3,000 steps", own=True, networks="paper", **LONG),
 )
 def architectures(
     repeat: int, networks: str, attack: str, steps: int, public: int = 2_000, narrow: bool = False, device: str = "cpu"
@@ -90,9 +91,9 @@ def architectures(
 @experiment(
     "gradient_inversion.larger_networks",
     data=("cifar10",),
-    smoke=Size(2, "a small ResNet and a small Swin in their place, 8 steps", settings=dict(networks="pair", **QUICK)),
-    night=Size(6, "ResNet-101 and Swin-S, untrained, 3,000 steps", True, dict(networks="larger", **LONG)),
-    gpu=Size(20, "ResNet-101 and Swin-S, untrained, 3,000 steps", True, dict(networks="larger", **LONG)),
+    smoke=Size(2, "a small ResNet and a small Swin in their place, 8 steps", networks="pair", **QUICK),
+    night=Size(6, "ResNet-101 and Swin-S, untrained, 3,000 steps", own=True, networks="larger", **LONG),
+    gpu=Size(20, "ResNet-101 and Swin-S, untrained, 3,000 steps", own=True, networks="larger", **LONG),
 )
 def larger_networks(
     repeat: int, networks: str, attack: str, steps: int, narrow: bool = False, device: str = "cpu"
@@ -110,8 +111,8 @@ def larger_networks(
 @experiment(
     "gradient_inversion.imagenet",
     data=("imagenet_samples",),
-    smoke=Size(2, "small networks, photographs of 32 pixels, 8 steps", settings=dict(side=32, **QUICK)),
-    gpu=Size(8, "the paper's networks, untrained, 3,000 steps", True, dict(side=224, **LONG), first=2_008),
+    smoke=Size(2, "small networks, photographs of 32 pixels, 8 steps", side=32, **QUICK),
+    gpu=Size(8, "the paper's networks, untrained, 3,000 steps", own=True, side=224, **LONG, first=2_008),
 )
 def imagenet(repeat: int, side: int, attack: str, steps: int, narrow: bool = False, device: str = "cpu") -> Values:
     """Zhang et al. 2024, Figure 5c: the two pairs on photographs of ImageNet. There are twenty; a baseline is the mean of the others."""
@@ -127,8 +128,8 @@ def imagenet(repeat: int, side: int, attack: str, steps: int, narrow: bool = Fal
 @experiment(
     "gradient_inversion.position_scale",
     data=("cifar10",),
-    smoke=Size(2, FEW, settings=QUICK),
-    class_=Size(8, SOME, settings=SHORT),
+    smoke=Size(2, FEW, **QUICK),
+    class_=Size(8, SOME, **SHORT),
 )
 def position_scale(repeat: int, attack: str, steps: int, narrow: bool = False, device: str = "cpu") -> Values:
     """A ViT whose position embedding has timm's standard deviation, 0.02, and one with 1."""
@@ -142,8 +143,8 @@ def position_scale(repeat: int, attack: str, steps: int, narrow: bool = False, d
 @experiment(
     "gradient_inversion.labels",
     data=("cifar10",),
-    smoke=Size(2, "small untrained networks, 10 photographs each", settings=dict(photographs=10, narrow=True)),
-    class_=Size(8, "small untrained networks, 20 photographs each", settings=dict(photographs=20)),
+    smoke=Size(2, "small untrained networks, 10 photographs each", photographs=10, narrow=True),
+    class_=Size(8, "small untrained networks, 20 photographs each", photographs=20),
 )
 def labels(repeat: int, photographs: int, narrow: bool = False, device: str = "cpu") -> Values:
     """The share of photographs whose label a rule reads off the last layer's gradient of one untrained network."""
@@ -175,8 +176,8 @@ def lenet(activation: type[nn.Module], seed: int) -> Any:
 @experiment(
     "gradient_inversion.dlg",
     data=("cifar10",),
-    smoke=Size(2, "LeNet, 2 steps of L-BFGS", settings=dict(steps=2)),
-    class_=Size(8, "LeNet with smaller first weights than the paper's, 15 steps of L-BFGS", settings=dict(steps=15)),
+    smoke=Size(2, "LeNet, 2 steps of L-BFGS", steps=2),
+    class_=Size(8, "LeNet with smaller first weights than the paper's, 15 steps of L-BFGS", steps=15),
 )
 def dlg(repeat: int, steps: int, device: str = "cpu") -> Values:
     """Zhu et al. 2019: image and label searched for at once, behind three activations."""
@@ -192,17 +193,11 @@ def dlg(repeat: int, steps: int, device: str = "cpu") -> Values:
 @experiment(
     "gradient_inversion.second_order_full",
     data=("cifar10",),
-    smoke=Size(2, FEW + " in their place", settings=dict(networks="small", **QUICK)),
+    smoke=Size(2, FEW + " in their place", networks="small", **QUICK),
     night=Size(
-        8,
-        FULL + "1,000 steps of the paper's search, 2,000 passes of Gauss-Newton",
-        settings=dict(networks="paper", attack="inverting_gradients", steps=1_000),
+        8, FULL + f"1,000 {COMPARED}, 2,000 passes of Gauss-Newton", networks="paper", **LONG | dict(steps=1_000)
     ),
-    gpu=Size(
-        8,
-        FULL + "3,000 steps of the paper's search, 6,000 passes of Gauss-Newton",
-        settings=dict(networks="paper", **LONG),
-    ),
+    gpu=Size(8, FULL + f"3,000 {COMPARED}, 6,000 passes of Gauss-Newton", networks="paper", **LONG),
 )
 def second_order_full(
     repeat: int, networks: str, attack: str, steps: int, narrow: bool = False, device: str = "cpu"

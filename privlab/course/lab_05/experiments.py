@@ -68,8 +68,8 @@ def slope(model: Any, photo: Tensor, label: Tensor, direction: Tensor, h: float 
 @experiment(
     "april_closed_form.theorems",
     data=("cifar10",),
-    smoke=Size(2, "architecture A, narrow, float64", settings=dict(shape=SMALL)),
-    class_=Size(16, f"architecture A {OWN}, float64", own=True, settings=dict(shape={})),
+    smoke=Size(2, "architecture A, narrow, float64", shape=SMALL),
+    class_=Size(16, f"architecture A {OWN}, float64", own=True, shape={}),
 )
 def theorems(repeat: int, shape: dict[str, Any]) -> Values:
     """Both sides of Theorem 1; Theorem 2 against differences, since backpropagation would hand us the same tensor twice; equation 11."""
@@ -95,10 +95,9 @@ def theorems(repeat: int, shape: dict[str, Any]) -> Values:
 @experiment(
     "april_closed_form.solved",
     data=("cifar10",),
-    smoke=Size(2, "architectures A and B, narrow", settings=dict(shape=SMALL)),
-    class_=Size(  # a further try: one claim was mended after a look
-        16, f"architectures A and B {OWN}", own=True, settings=dict(shape={}), first=32
-    ),
+    smoke=Size(2, "architectures A and B, narrow", shape=SMALL),
+    # a further try: one claim was mended after a look
+    class_=Size(16, f"architectures A and B {OWN}", own=True, shape={}, first=32),
 )
 def solved(repeat: int, shape: dict[str, Any]) -> Values:
     """One image on A, from float32; the same solver on B, and on batches that it takes for one image."""
@@ -122,8 +121,8 @@ def solved(repeat: int, shape: dict[str, Any]) -> Values:
 @experiment(
     "april_closed_form.width",
     data=("cifar10",),
-    smoke=Size(2, "two layers, 64 patches", settings=dict(widths=[32, 768])),
-    class_=Size(16, "two layers, 64 patches of 4 pixels", settings=dict(widths=[32, 64, 128, 384, 768])),
+    smoke=Size(2, "two layers, 64 patches", widths=[32, 768]),
+    class_=Size(16, "two layers, 64 patches of 4 pixels", widths=[32, 64, 128, 384, 768]),
 )
 def width(repeat: int, widths: list[int]) -> Values:
     """Figure 5: the closed form from half as many dimensions as patches to ViT-Base's width, from float32."""
@@ -145,10 +144,9 @@ LEVELS = (1e-3, 1e-2, 3e-2, 1e-1, 1.0)  # norm of the noise over norm of the gra
 @experiment(
     "april_closed_form.noise",
     data=("cifar10",),
-    smoke=Size(2, "architecture A, narrow", settings=dict(shape=SMALL)),
-    class_=Size(  # a further try: claims were mended after a look
-        24, f"architecture A {OWN}", own=True, settings=dict(shape={}), first=32
-    ),
+    smoke=Size(2, "architecture A, narrow", shape=SMALL),
+    # a further try: claims were mended after a look
+    class_=Size(24, f"architecture A {OWN}", own=True, shape={}, first=32),
 )
 def noise(repeat: int, shape: dict[str, Any]) -> Values:
     """Figure 6: the closed form under noise whose level it knows; and whether the level or the noise's own size counts."""
@@ -181,13 +179,13 @@ STOCK = {
 
 
 @experiment("april_closed_form.stock", data=("imagenet_samples",),
-    smoke=Size(2, "ViT-S/32 from float32", settings=dict(cells=[["vit_small_patch32_224", "float32"]])),
+    smoke=Size(2, "ViT-S/32 from float32", cells=[["vit_small_patch32_224", "float32"]]),
     class_=Size(
         10, "timm's own networks at 224 pixels, fresh, photographs of a sample of 20",
-        settings=dict(cells=[
+        cells=[
             ["vit_small_patch32_224", "float64"], ["vit_small_patch32_224", "float32"], ["vit_small_patch32_224", "bfloat16"],
             ["vit_base_patch16_224", "float32"], ["vit_base_patch16_224", "bfloat16"], ["deit_tiny_patch16_224", "float32"],
-        ]),
+        ],
     ),
 )  # fmt: skip
 def stock(repeat: int, cells: list[list[str]], device: str = "cpu") -> Values:
@@ -222,10 +220,9 @@ FIXED: dict[str, dict[str, Any]] = {
 @experiment(
     "april_closed_form.subspace",
     data=("cifar10",),
-    smoke=Size(2, "architecture B, two layers", settings=dict(shape=dict(depth=2))),
-    class_=Size(  # a further try: two claims were mended after a look
-        16, f"architecture B {OWN}", own=True, settings=dict(shape={}), first=32
-    ),
+    smoke=Size(2, "architecture B, two layers", shape=dict(depth=2)),
+    # a further try: two claims were mended after a look
+    class_=Size(16, f"architecture B {OWN}", own=True, shape={}, first=32),
 )
 def subspace(repeat: int, shape: dict[str, Any]) -> Values:
     """Fixed position embeddings against the subspace form, from float32 and float64; and a batch of two that it takes for one image."""
@@ -250,10 +247,8 @@ EMBEDDINGS: dict[str, dict[str, Any]] = {
 @experiment(
     "april_closed_form.rank_rule",
     data=("cifar10",),
-    smoke=Size(
-        2, "architecture B, two layers, three embeddings", settings=dict(kinds=["rank_1", "rank_15", "sinusoid_2d"])
-    ),
-    class_=Size(16, "architecture B, two layers, ten embeddings", settings=dict(kinds=[*EMBEDDINGS])),
+    smoke=Size(2, "architecture B, two layers, three embeddings", kinds=["rank_1", "rank_15", "sinusoid_2d"]),
+    class_=Size(16, "architecture B, two layers, ten embeddings", kinds=[*EMBEDDINGS]),
 )
 def rank_rule(repeat: int, kinds: list[str]) -> Values:
     """Directions of each patch that the solver leaves open, less those that the rule foretells from the model alone."""

@@ -50,10 +50,10 @@ POSITION, QKV, HEAD = "pos_embed", "blocks.0.attn.qkv.weight", ["head.weight", "
 @experiment(
     "april_by_optimisation.cifar10",
     data=("cifar10",),
-    smoke=Size(2, "two narrow layers, 3 steps", settings=dict(steps=3, stds=[1.0, 0.02], shape=TINY)),
-    class_=Size(8, f"{SHORT}: 30 of 1,500", settings=dict(steps=30, stds=[1.0], shape=TWO)),
-    night=Size(16, B, own=True, settings=dict(steps=1500, stds=[1.0, 0.02], shape={})),
-    paper=Size(500, B, own=True, settings=dict(steps=1500, stds=[1.0, 0.02], shape={})),
+    smoke=Size(2, "two narrow layers, 3 steps", steps=3, stds=[1.0, 0.02], shape=TINY),
+    class_=Size(8, f"{SHORT}: 30 of 1,500", steps=30, stds=[1.0], shape=TWO),
+    night=Size(16, B, own=True, steps=1500, stds=[1.0, 0.02], shape={}),
+    paper=Size(500, B, own=True, steps=1500, stds=[1.0, 0.02], shape={}),
 )
 def cifar10(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], device: str = "cpu") -> Values:
     """Table 1, Figures 3, 7 and 8, section 4.2: the four attacks, and what is left of them without the position embedding's gradient."""
@@ -75,10 +75,10 @@ def cifar10(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], d
 @experiment(
     "april_by_optimisation.mnist",
     data=("mnist",),
-    smoke=Size(2, "two narrow layers, 3 steps", settings=dict(steps=3, stds=[1.0], shape=TINY)),
-    class_=Size(8, f"{SHORT}: 30 of 800", settings=dict(steps=30, stds=[1.0], shape=TWO)),
-    night=Size(16, B, own=True, settings=dict(steps=800, stds=[1.0, 0.02], shape={})),
-    paper=Size(500, B, own=True, settings=dict(steps=800, stds=[1.0, 0.02], shape={})),
+    smoke=Size(2, "two narrow layers, 3 steps", steps=3, stds=[1.0], shape=TINY),
+    class_=Size(8, f"{SHORT}: 30 of 800", steps=30, stds=[1.0], shape=TWO),
+    night=Size(16, B, own=True, steps=800, stds=[1.0, 0.02], shape={}),
+    paper=Size(500, B, own=True, steps=800, stds=[1.0, 0.02], shape={}),
 )
 def mnist(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], device: str = "cpu") -> Values:
     """Table 1: the four attacks on a digit."""
@@ -88,8 +88,8 @@ def mnist(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], dev
 @experiment(
     "april_by_optimisation.distances",
     data=("cifar10",),
-    smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, shape=TINY)),
-    night=Size(8, "architecture B in its paper's size, 800 steps", first=1100, settings=dict(steps=800, shape={})),
+    smoke=Size(2, "two narrow layers, 2 steps", steps=2, shape=TINY),
+    night=Size(8, "architecture B in its paper's size, 800 steps", first=1100, steps=800, shape={}),
 )
 def distances(repeat: int, steps: int, shape: dict[str, Any], device: str = "cpu") -> Values:
     """Ours: what APRIL's term and TAG's absolute differences bring, alone and together, and whether each tensor should count alike."""
@@ -106,10 +106,10 @@ DECAYS: dict[str, Callable[[float], float]] = {"falling": cosine, "constant": co
 
 
 @experiment("april_by_optimisation.step_lengths", data=("cifar10",),
-    smoke=Size(1, "two narrow layers, 2 steps", settings=dict(steps=2, lengths=[0.1, 0.01], shape=TINY)),
+    smoke=Size(1, "two narrow layers, 2 steps", steps=2, lengths=[0.1, 0.01], shape=TINY),
     night=Size(
         4, "architecture B in its paper's size, fresh, 500 of 1,500 steps, by two step lengths that fall or stay",
-        first=1200, settings=dict(steps=500, lengths=[0.1, 0.01], shape={}),
+        first=1200, steps=500, lengths=[0.1, 0.01], shape={},
     ),
 )  # fmt: skip
 def step_lengths(repeat: int, steps: int, lengths: list[float], shape: dict[str, Any], device: str = "cpu") -> Values:
@@ -129,10 +129,10 @@ def step_lengths(repeat: int, steps: int, lengths: list[float], shape: dict[str,
 @experiment(
     "april_by_optimisation.architecture_a",
     data=("cifar10",),
-    smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, shape=TINY)),
-    class_=Size(8, f"{SHORT}: 20 of 1,500", settings=dict(steps=20, shape=TWO)),
-    night=Size(16, A, own=True, settings=dict(steps=1500, shape={})),
-    paper=Size(500, A, own=True, settings=dict(steps=1500, shape={})),
+    smoke=Size(2, "two narrow layers, 2 steps", steps=2, shape=TINY),
+    class_=Size(8, f"{SHORT}: 20 of 1,500", steps=20, shape=TWO),
+    night=Size(16, A, own=True, steps=1500, shape={}),
+    paper=Size(500, A, own=True, steps=1500, shape={}),
 )
 def architecture_a(repeat: int, steps: int, shape: dict[str, Any], device: str = "cpu") -> Values:
     """Figures 2 and 8 (A): the closed form and the four searches on architecture A, and one without the position gradient."""
@@ -154,10 +154,10 @@ def architecture_a(repeat: int, steps: int, shape: dict[str, Any], device: str =
 @experiment(
     "april_by_optimisation.batches",
     data=("cifar10",),
-    smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, sizes=[4], shape=TINY)),
-    class_=Size(8, f"{SHORT}: 30 of 1,500", settings=dict(steps=30, sizes=[4], shape=TWO)),
-    night=Size(16, B, own=True, settings=dict(steps=1500, sizes=[4], shape={})),
-    paper=Size(100, B, own=True, settings=dict(steps=1500, sizes=[2, 4], shape={})),
+    smoke=Size(2, "two narrow layers, 2 steps", steps=2, sizes=[4], shape=TINY),
+    class_=Size(8, f"{SHORT}: 30 of 1,500", steps=30, sizes=[4], shape=TWO),
+    night=Size(16, B, own=True, steps=1500, sizes=[4], shape={}),
+    paper=Size(100, B, own=True, steps=1500, sizes=[2, 4], shape={}),
 )
 def batches(repeat: int, steps: int, sizes: list[int], shape: dict[str, Any], device: str = "cpu") -> Values:
     """Figure 4: APRIL on a batch of different classes, its labels by the row minimum; the images in the order of their labels."""
@@ -178,10 +178,9 @@ def batches(repeat: int, steps: int, sizes: list[int], shape: dict[str, Any], de
 @experiment(
     "april_by_optimisation.labels_of_a_batch",
     data=("cifar10",),
-    smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, shape=TINY)),
-    night=Size(  # a further try: of the first eight one claim came out open
-        8, B, own=True, first=1108, settings=dict(steps=1500, shape={})
-    ),
+    smoke=Size(2, "two narrow layers, 2 steps", steps=2, shape=TINY),
+    # a further try: of the first eight one claim came out open
+    night=Size(8, B, own=True, first=1108, steps=1500, shape={}),
 )
 def labels_of_a_batch(repeat: int, steps: int, shape: dict[str, Any], device: str = "cpu") -> Values:
     """Ours: APRIL on a batch of four classes, once with its labels by the row minimum and once by the last layer's bias."""
@@ -199,8 +198,8 @@ def labels_of_a_batch(repeat: int, steps: int, shape: dict[str, Any], device: st
 @experiment(
     "april_by_optimisation.label_rule",
     data=("cifar10", "mnist"),
-    smoke=Size(2, "two narrow layers", settings=dict(shape=TINY)),
-    class_=Size(16, "architectures A and B in the paper's size, fresh", own=True, settings=dict(shape={})),
+    smoke=Size(2, "two narrow layers", shape=TINY),
+    class_=Size(16, "architectures A and B in the paper's size, fresh", own=True, shape={}),
 )
 def label_rule(repeat: int, shape: dict[str, Any]) -> Values:
     """Algorithm 2, line 3: the share of labels that are read right, over both architectures and two scales of the position embedding."""
@@ -217,11 +216,11 @@ def label_rule(repeat: int, shape: dict[str, Any]) -> Values:
 
 
 @experiment("april_by_optimisation.scale", data=("cifar10",),
-    smoke=Size(2, "two narrow layers, 3 steps", settings=dict(steps=3, stds=[0.02, 1.0], shape=TINY)),
-    class_=Size(8, "two layers, 60 steps", settings=dict(steps=60, stds=[0.02, 0.2, 1.0, 2.0], shape=TWO)),
+    smoke=Size(2, "two narrow layers, 3 steps", steps=3, stds=[0.02, 1.0], shape=TINY),
+    class_=Size(8, "two layers, 60 steps", steps=60, stds=[0.02, 0.2, 1.0, 2.0], shape=TWO),
     night=Size(
         16, "architecture B in its paper's size, 300 steps",
-        settings=dict(steps=300, stds=[0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0], shape={}),
+        steps=300, stds=[0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0], shape={},
     ),
 )  # fmt: skip
 def scale(repeat: int, steps: int, stds: list[float], shape: dict[str, Any], device: str = "cpu") -> Values:
@@ -260,9 +259,9 @@ KINDS: dict[str, dict[str, Any]] = {  # what the client does with its position e
 @experiment(
     "april_by_optimisation.embeddings",
     data=("cifar10",),
-    smoke=Size(2, "two narrow layers, 2 steps", settings=dict(steps=2, shape=dict(width=224, depth=2))),
-    class_=Size(8, "two layers, 60 steps", settings=dict(steps=60, shape=TWO)),
-    night=Size(16, "architecture B in its paper's size, 300 steps", settings=dict(steps=300, shape={})),
+    smoke=Size(2, "two narrow layers, 2 steps", steps=2, shape=dict(width=224, depth=2)),
+    class_=Size(8, "two layers, 60 steps", steps=60, shape=TWO),
+    night=Size(16, "architecture B in its paper's size, 300 steps", steps=300, shape={}),
 )
 def embeddings(repeat: int, steps: int, shape: dict[str, Any], device: str = "cpu") -> Values:
     """A position embedding withheld, frozen as a sinusoid, or private: by the annealed search, and by algebra from the same message."""
@@ -293,10 +292,10 @@ ROUNDED = {"float32": 1e-6, "float64": None}
 
 
 @experiment("april_by_optimisation.fixed_sinusoid", data=("cifar10",),
-    smoke=Size(1, "two narrow layers, 1 step", settings=dict(steps=1, restarts=2, shape=dict(width=224, depth=2))),
+    smoke=Size(1, "two narrow layers, 1 step", steps=1, restarts=2, shape=dict(width=224, depth=2)),
     night=Size(
         16, "architecture B in its paper's size, fresh; a search of ours, 15 steps of L-BFGS (some 300 evaluations), three starts",
-        first=1200, settings=dict(steps=15, restarts=3, shape={}),
+        first=1200, steps=15, restarts=3, shape={},
     ),
 )  # fmt: skip
 def fixed_sinusoid(repeat: int, steps: int, restarts: int, shape: dict[str, Any], device: str = "cpu") -> Values:
@@ -322,17 +321,14 @@ def fixed_sinusoid(repeat: int, steps: int, restarts: int, shape: dict[str, Any]
 
 
 @experiment("april_by_optimisation.trained", data=("cifar10",),
-    smoke=Size(
-        2, "two narrow layers, 2 epochs on 32 images, 2 steps",
-        settings=dict(steps=2, images=32, epochs=2, width=96, depth=2),
-    ),
+    smoke=Size(2, "two narrow layers, 2 epochs on 32 images, 2 steps", steps=2, images=32, epochs=2, **TINY),
     class_=Size(
         8, "two layers of width 192, 4 epochs on 400 images, 60 steps",
-        settings=dict(steps=60, images=400, epochs=4, width=192, depth=2),
+        steps=60, images=400, epochs=4, width=192, depth=2,
     ),
     gpu=Size(
         8, "architecture B in its paper's size, 15 epochs on 10,000 images, 300 steps",
-        settings=dict(steps=300, images=10_000, epochs=15, width=384, depth=4),
+        steps=300, images=10_000, epochs=15, width=384, depth=4,
     ),
 )  # fmt: skip
 def trained(repeat: int, steps: int, images: int, epochs: int, width: int, depth: int, device: str = "cpu") -> Values:
