@@ -134,7 +134,7 @@ for times in (0.001, 1, 1000):
 # and each of the four has its own weights. A *ConvNeXt* is a ResNet that was rebuilt step by step to resemble a Swin.
 #
 # All have fresh random weights and run in evaluation mode. In this mode a **BatchNorm** layer, which normalises each channel of the ResNet, uses stored averages
-# and not those of the batch. [A deeper notebook](deeper/04_hidden_choices.ipynb) asks what the mode and a little training change.
+# and not those of the batch.
 
 # %%
 family = {"ResNet": "resnet_cifar", "Swin": "swin_cifar", "ViT": "vit_cifar"}

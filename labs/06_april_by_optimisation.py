@@ -249,10 +249,6 @@ text(
 )
 
 # %% [markdown]
-# Why the search needs so many steps, which of the two embeddings counts, and what training changes, is in
-# [a deeper notebook](deeper/06_narrow_valley.ipynb). You do not need it for what follows.
-
-# %% [markdown]
 # ## APRIL adds a term
 #
 # If the position gradient knows the places, why not ask it directly? APRIL (Lu et al. 2022, equation 12) adds its *direction* to the squared
@@ -327,8 +323,6 @@ solved = {kind: f"psnr[subspace, {key}]" for kind, key in kinds.items()}
 plots.evidence(kept_kinds, mine_kinds, solved, xlabel="PSNR in dB, by linear equations")
 
 # %% [markdown] tags=["printed"]
-# [A deeper notebook](deeper/06_noise_and_width.ipynb) takes more embeddings, noise and a narrow network.
-#
 # ### Exercise 3: is it the defence? *(difficulty 2, 8 minutes)*
 #
 # A team freezes the position embedding of its ViT. Its search reaches 10 dB. The team writes: "Freezing the embedding keeps the photographs

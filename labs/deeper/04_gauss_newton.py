@@ -112,69 +112,12 @@ newton
 # Two terms differ from those of lab 04. The distance is relative: each tensor's differences are divided by the norm of the gradient that was sent. The
 # regularisation is like total variation, but with squares, and its weight falls as the gradients come closer.
 
-# %% [markdown]
-# ### Predict
-#
-# Both attackers search behind the ResNet, with as many passes. Which of them gets the better picture, and by how much?
-
-# %%
-guess = widgets.predict(
-    "ResNet: PSNR of Gauss-Newton minus PSNR of Adam:", low=-10, high=20, unit="dB"
-)
-guess
-
-# %%
-kept = experiments.load("gradient_inversion.second_order")
-mine = experiments.run("gradient_inversion.second_order", profile, device=device)
-networks = {"ResNet": "resnet", "Swin": "swin", "ConvNeXt": "convnext"}
-networks |= {"ViT": "vit", "ViT, positions 1": "vit_std_1"}
-methods = {"Adam": "adam", "Gauss-Newton": "gauss_newton"}
-
-
-def by_method(networks):
-    return {
-        f"{name}, {by}": f"psnr[{method}, {key}]"
-        for name, key in networks.items()
-        for by, method in methods.items()
-    }
-
-
-plots.evidence(kept, mine, by_method(networks), xlabel="PSNR in dB")
-
-# %% [markdown]
-# There are two ViTs. The first has timm's position embedding, which is small. The second has one with a standard deviation of 1, and nothing else
-# differs. (At `smoke` both searches are so short that they show little.)
-
-# %%
-shown = kept or mine  # the committed evidence, where there is some
-guess.against(
-    shown.mean("psnr[gauss_newton, resnet]") - shown.mean("psnr[adam, resnet]")
-)
-
-# %% [markdown]
-# ## Did it solve its equations?
-#
-# A poor picture can have two reasons. Either the search did not solve $r(x) = 0$, or it did, and a different image solves it as well. The residual tells
-# them apart. It is the norm of the differences, divided by the norm of the gradient that was sent: 1 means that nothing was solved, 0 that everything was.
-
-# %%
-residuals = {n: f"relative_residual[gauss_newton, {k}]" for n, k in networks.items()}
-plots.evidence(kept, mine, residuals, xlabel="residual of Gauss-Newton", log=True)
-
-# %% [markdown]
-# Look for poor pictures in the first chart, then for their residuals in the second.
-#
-# - *Poor picture, large residual.* The search stopped early. This is what a network with ReLU does to it: the gradient jumps where a unit turns on
-#   or off, and a linear model is wrong beyond the jump.
-# - *Poor picture, small residual.* The equations are nearly solved, and they are ill-conditioned: very different images have almost the same gradient. A
-#   position embedding that is nearly zero has this effect, because the gradient then hardly depends on where a patch stands.
-
 # %% [markdown] tags=["printed"]
 # ## At the paper's size
 #
-# Is this an accident of small networks and short searches? Here are the networks that lab 04 attacks at the paper's size: ResNet-50 (one of two that can be the paper's), Swin-T and ConvNeXt-T, with the same
+# These are the networks that lab 04 attacks at the paper's size: ResNet-50 (one of two that can be the paper's), Swin-T and ConvNeXt-T, with the same
 # photographs and weights. One photograph takes a CPU core a quarter of an hour, so they were measured at `night`: the paper's search with Adam, 1,000 steps,
-# and as many passes of Gauss-Newton. (Your own run tries the lines on small networks.)
+# and as many passes of Gauss-Newton. (Your own run tries the lines on small networks. At `smoke` and `class` both searches are so short that they show little.)
 #
 # ### Predict
 #
@@ -189,8 +132,13 @@ guess_full
 NAME = "gradient_inversion.second_order_full"
 full = experiments.load(NAME)
 tried = experiments.run(NAME, profile, device=device)
+methods = {"Adam": "adam", "Gauss-Newton": "gauss_newton"}
 large = {"ResNet-50": "resnet_50", "Swin-T": "swin_t", "ConvNeXt-T": "convnext_t"}
-rows = by_method(large)
+rows = {
+    f"{name}, {by}": f"psnr[{method}, {key}]"
+    for name, key in large.items()
+    for by, method in methods.items()
+}
 rows |= {"mean photograph": "psnr[second_order_full, mean_photograph]"}
 plots.evidence(full, tried, rows, xlabel="PSNR in dB")
 
@@ -206,6 +154,20 @@ plots.images(
     alt="A photograph, and what Adam and Gauss-Newton find behind three networks.",
     captions={by: ["photograph", *large] for by in methods},
 )
+
+# %% [markdown]
+# ## Did it solve its equations?
+#
+# A poor picture can have two reasons. Either the search did not solve $r(x) = 0$, or it did, and a different image solves it as well. The residual tells
+# them apart. It is the norm of the differences, divided by the norm of the gradient that was sent: 1 means that nothing was solved, 0 that everything was.
+
+# %%
+residuals = {n: f"relative_residual[gauss_newton, {k}]" for n, k in large.items()}
+plots.evidence(full, tried, residuals, xlabel="residual of Gauss-Newton", log=True)
+
+# %% [markdown]
+# Look for poor pictures in the first chart, then for their residuals in the second. A poor picture with a large residual means that the search stopped
+# early. This is what a network with ReLU does to it: the gradient jumps where a unit turns on or off, and a linear model is wrong beyond the jump.
 
 # %%
 text(
@@ -223,8 +185,7 @@ text(
 # ## The answer
 #
 # On smooth networks Adam was too weak: at the paper's size the stronger optimiser brings most photographs back behind Swin-T and ConvNeXt-T without a
-# visible error. It helps neither against ReLU, where it cannot solve the equations, nor against the small embedding. There it leaves a small residual and still a poor picture, so
-# the equations are badly conditioned at least; they were not solved to the end.
+# visible error. It does not help against ReLU, where it cannot solve the equations.
 
 # %% [markdown]
 # ## What would change our mind

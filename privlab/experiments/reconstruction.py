@@ -37,15 +37,6 @@ def baselines(name: str = "cifar10") -> dict[str, Tensor]:
     return {"grey": torch.full_like(mean, 0.5), "mean_photograph": mean}
 
 
-def nearest_public(photograph: Tensor, count: int, name: str = "cifar10") -> float:
-    """LPIPS of the public photograph that is most like this one, of the first `count`: what luck and a look at the truth could bring.
-
-    photograph: (1, channels, height, width) in [0, 1].
-    """
-    public, _ = data.load(name).take(range(count))
-    return metrics.lpips(public, photograph.expand_as(public)).min().item()
-
-
 def psnr_of_baselines(keys: str, photograph: Tensor, name: str = "cifar10") -> Iterator[tuple[str, float]]:
     """PSNR of the baselines for one photograph or a batch of them.
 
@@ -58,19 +49,6 @@ def psnr_of_baselines(keys: str, photograph: Tensor, name: str = "cifar10") -> I
 def psnr(images: Tensor, truth: Tensor) -> float:
     """PSNR in dB, the mean over a batch."""
     return metrics.psnr(images.cpu(), truth).mean().item()
-
-
-def scores(keys: str, image: Tensor, truth: Tensor, name: str = "cifar10") -> Iterator[tuple[str, float]]:
-    """psnr, ssim, lpips and mse of a reconstruction, under these keys.
-
-    image, truth: (1, channels, height, width) in [0, 1].
-    mse is that of normalised images: Zhang et al. 2024 print values above 1, which no pair of images in [0, 1] has.
-    """
-    image, normalise = image.cpu(), data.load(name, "test").normalise
-    yield f"psnr[{keys}]", psnr(image, truth)
-    yield f"ssim[{keys}]", metrics.ssim(image, truth).item()
-    yield f"lpips[{keys}]", metrics.lpips(image, truth).item()
-    yield f"mse[{keys}]", (normalise(image) - normalise(truth)).square().mean().item()
 
 
 def relative_residual(result: Result, model: nn.Module) -> float:

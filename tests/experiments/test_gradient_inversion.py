@@ -1,10 +1,13 @@
 """Lab 04's experiments: what is compared is of one photograph and one draw of weights, and repeats have nothing in common."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
+from privlab import data
 from privlab.course.lab_04 import experiments as lab
-from privlab.experiments import reconstruction
+from privlab.experiments.trial import Trial
 
 
 @pytest.fixture
@@ -12,79 +15,59 @@ def searches(monkeypatch):
     """Instead of a search, what it was asked to do."""
     asked = []
 
-    class Answer:
-        def __init__(self, leak):
-            self.images, self.labels, self.score, self.snapshots = (
-                torch.rand(1, *leak.image_shape),
-                leak.labels,
-                1.0,
-                [self],
-            )
+    def search(trial, attack, model, leak=None, **how):
+        leak = leak or trial.leak(model)
+        asked.append(SimpleNamespace(trial=trial, attack=attack, model=model, leak=leak))
+        answer = SimpleNamespace(images=torch.rand(1, *leak.image_shape), labels=trial.labels, score=1.0)
+        answer.snapshots = [answer]
+        return answer
 
-    def search(attack, model, leak, seed, snapshots=(), restarts=1):
-        asked.append((type(model).__name__, model, leak, seed, attack))
-        return Answer(leak)
-
-    monkeypatch.setattr(reconstruction, "search", search)
+    monkeypatch.setattr(Trial, "search", search)
     return asked
 
 
 def test_architectures_are_attacked_on_one_photograph_from_one_noise(searches):
     values = dict(lab.architectures(3, "smoke"))
-    assert [name for name, *_ in searches] == ["ResNet", "SwinTransformer", "VisionTransformer", "ConvNeXt"]
-    assert {seed for *_, seed, _ in searches} == {2_003}
+    names = [type(each.model).__name__ for each in searches]
+    assert names == ["ResNet", "SwinTransformer", "VisionTransformer", "ConvNeXt"]
     assert values["picture[photograph_and_reconstructions]"].shape == (32, 5 * 32, 3)
-    _, label = reconstruction.photograph(3)
-    for _, model, leak, *_ in searches:
-        assert leak.labels.equal(label) and not model.training
-        assert leak.grads.keys() == {name for name, _ in model.named_parameters()}
-        again = lab.sent(model, 3)
-        assert all(again.grads[name].equal(g) for name, g in leak.grads.items())
+    photograph, label = data.load("cifar10", "test").one(2_003)
+    for each in searches:
+        assert each.trial.number == 2_003 and each.trial.images.equal(photograph)
+        assert each.leak.labels.equal(label) and not each.model.training
+        assert each.leak.grads.keys() == {name for name, _ in each.model.named_parameters()}
 
 
 def test_another_repeat_has_other_weights_and_another_photograph(searches):
     for repeat in (0, 1):
         dict(lab.architectures(repeat, "smoke"))
     first, second = searches[1], searches[5]
-    assert first[3] != second[3]
-    assert not first[1].head.fc.weight.equal(second[1].head.fc.weight)
-    assert not torch.equal(reconstruction.photograph(0)[0], reconstruction.photograph(1)[0])
+    assert first.trial.number != second.trial.number
+    assert not first.model.head.fc.weight.equal(second.model.head.fc.weight)
+    assert not first.trial.images.equal(second.trial.images)
+
+
+def test_no_lab_has_shown_a_photograph_of_a_repeat():
+    shown = data.load("cifar10_samples").pixels
+    pixels = torch.cat([lab.trial_of(repeat).images for repeat in (*range(8), *range(1_000, 1_012))])
+    assert len(pixels.unique(dim=0)) == 20
+    assert not (shown[:, None].float() / 255 == pixels).all((2, 3, 4)).any()
 
 
 def test_a_vit_differs_in_the_scale_of_its_position_embedding_alone(searches):
     dict(lab.position_scale(0, "smoke"))
-    small, large = (model.state_dict() for _, model, *_ in searches)
+    small, large = (each.model.state_dict() for each in searches)
     assert {name for name in small if not small[name].equal(large[name])} == {"pos_embed"}
     assert large["pos_embed"].std() == pytest.approx(1, abs=0.1) and small["pos_embed"].std() < 0.03
 
 
-def test_a_trained_victim_is_the_fresh_one_trained(searches, monkeypatch):
-    fresh = []
-    monkeypatch.setattr(lab, "decibels", lambda model, *_: fresh.append([p.clone() for p in model.parameters()]) or 0.0)
-    values = dict(lab.trained_victims(0, "smoke"))
-    before, after = fresh[:2]
-    assert any(not a.equal(b) for a, b in zip(before, after, strict=True))
-    untrained = lab.victim("resnet_cifar", 0, "cpu", narrow=True)
-    assert all(a.equal(b) for a, b in zip(before, untrained.parameters(), strict=True))
-    assert 0 <= values["test_accuracy[resnet, trained]"] <= 1
-
-
-def test_the_mode_and_the_first_weights_are_what_the_names_say(searches):
-    dict(lab.first_weights_and_mode(0, "smoke"))
-    in_eval, in_train, plain, swin = (model for _, model, *_ in searches)
-    assert not in_eval.training and in_train.training and not plain.training and not swin.training
-    assert not in_eval.layer1[0].bn3.weight.any() and plain.layer1[0].bn3.weight.all()
-
-
-@pytest.mark.parametrize(("compared", "networks"), [(lab.second_order, len(lab.RIVALS)), (lab.second_order_full, 3)])
-def test_adam_and_gauss_newton_have_as_many_passes(searches, compared, networks):
-    dict(compared(0, "smoke"))
-    assert len(searches) == 2 * networks
+def test_adam_and_gauss_newton_have_as_many_passes(searches):
+    dict(lab.second_order_full(0, "smoke"))
+    assert len(searches) == 2 * 3
     for adam, newton in zip(searches[::2], searches[1::2], strict=True):
-        assert newton[4].passes == 2 * adam[4].steps and adam[1] is newton[1] and adam[3] == newton[3]
+        assert newton.attack.passes == 2 * adam.attack.steps and adam.model is newton.model
 
 
 def test_dlg_is_told_no_label(searches):
-    with pytest.raises(AttributeError):  # the answer above has none: the search was to find it
-        dict(lab.dlg(0, "smoke"))
-    assert searches[0][2].labels is None
+    dict(lab.dlg(0, "smoke"))
+    assert [each.leak.labels for each in searches] == [None] * 3

@@ -1,15 +1,15 @@
-"""Lab 04: why a cosine; deeper, whose label, why the sign, what a norm hides, and J v."""
+"""Lab 04: why a cosine; deeper, whose label, why the sign, and J v."""
 
 import math
 from collections.abc import Callable, Iterator
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from privlab.attacks.gradient_inversion import objectives
 from privlab.leak import Leak
 from privlab.models.forward import Gradients
-from privlab.notebook.kit import OPEN, Check, function, number
+from privlab.notebook.kit import Check, function
 
 
 def _two_gradients(length: float) -> tuple[Gradients, Gradients]:
@@ -97,36 +97,6 @@ sign = function(
 )  # fmt: skip
 
 
-def batchnorm(answer: Callable) -> Iterator[str]:
-    x = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(4))
-    x += torch.tensor([0.0, 1.0, -3.0]).view(3, 1, 1)
-    y = answer(x.clone())
-    if y is None:
-        yield OPEN
-    y = torch.as_tensor(y).detach().to(x)
-    if y.shape != x.shape:
-        yield f"The twin must have the shape of x, {tuple(x.shape)}; yours is {tuple(y.shape)}."
-    if (y - x).square().mean((0, 2, 3)).sqrt().max() < 0.1:
-        yield "That is x itself, or but for a hundredth or so: too easy. Differ by tenths at least."
-    apart = (nn.BatchNorm2d(3)(x) - nn.BatchNorm2d(3)(y)).abs().max().item()
-    if not apart <= 1e-3:
-        yield f"The norm tells the two apart, by up to {apart:.2g}. It takes out a shift and a positive stretch of a channel as a whole."
-
-
-EPS = nn.BatchNorm2d(1).eps
-eval_scale = number(
-    (1 + EPS) ** -0.5,
-    {
-        1.0: "Very nearly! But eps is added to the variance always, not only where it is 0. Give seven digits.",
-        (1 + EPS) ** 0.5: "It *divides* by the root of variance plus eps, and that root is above 1.",
-        1 / (1 + EPS): "Take the root: it divides by a standard deviation, not by a variance.",
-        EPS**-0.5: "A fresh running variance is not 0: look at nn.BatchNorm2d(1).running_var.",
-    },
-    "Eval mode gives (x - running mean) / root(running variance + eps): what do these begin with?",
-    rel=2e-7,
-)
-
-
 def push(answer: Callable) -> Iterator[str]:
     first, second, points = torch.randn(3, 6, 6, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
     x, v = points[:2].view(2, 2, 3).clone()
@@ -144,4 +114,3 @@ def push(answer: Callable) -> Iterator[str]:
 
 
 CHECKS: dict[str, Check] = {"04.cosine": cosine, "04.label": label, "04.sign": sign, "04.push": push}
-CHECKS |= {"04.batchnorm": batchnorm, "04.eval_scale": eval_scale}

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import warnings
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from timm.data import resolve_data_config
-from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
-from privlab import data, metrics, models
+from privlab import metrics
 from privlab.attacks.gradient_inversion import closed_form
+from privlab.attacks.gradient_inversion.closed_form import Recovery
 from privlab.defences import perturbation
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.victims.april import batch, guesses, photographs
-from privlab.leak import observe
-from privlab.models import april
+from privlab.experiments.trial import Trial
+from privlab.experiments.victims.april import trial_of, victim
+from privlab.leak import Leak
 
 QKV, POSITION, STEM = "blocks.0.attn.qkv.weight", "pos_embed", "patch_embed.proj.weight"
-OWN = "architecture A in the paper's size for CIFAR-10, fresh"
+OWN = "in the paper's size for CIFAR-10, fresh"
 SMALL: dict[str, Any] = dict(depth=2, width=224)
+GUESSES = "psnr ssim mse"
 
 
 def at(value: float) -> str:
@@ -32,9 +33,11 @@ def at(value: float) -> str:
     return f"{value:g}".replace(".", "p")
 
 
-def victim(repeat: int, architecture: str = "a", dtype: torch.dtype = torch.float32, **changes: Any) -> Any:
-    """The repeat's own draw of one of the two architectures."""
-    return april.build(architecture, seed=repeat, **changes).to(dtype)
+def solve(form: Callable[..., Recovery], model: Any, leak: Leak, noise: float | None = None) -> Recovery:
+    """What a closed form answers, also where it warns that the model does not meet its conditions."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return form(model, leak, noise)
 
 
 # -- the theorems --------------------------------------------------------------------------------------------------------------
@@ -65,23 +68,23 @@ def slope(model: Any, photo: Tensor, label: Tensor, direction: Tensor, h: float 
 @experiment(
     "april_closed_form.theorems",
     data=("cifar10",),
-    smoke=Size(2, "architecture A, narrow, float64", settings=dict(shape=SMALL)),
-    class_=Size(16, f"{OWN}, float64", own=True, settings=dict(shape={})),
+    smoke=Size(2, "architecture A, narrow, float64", shape=SMALL),
+    class_=Size(16, f"architecture A {OWN}, float64", own=True, shape={}),
 )
 def theorems(repeat: int, shape: dict[str, Any]) -> Values:
     """Both sides of Theorem 1; Theorem 2 against differences, since backpropagation would hand us the same tensor twice; equation 11."""
-    photo, label = photographs("cifar10").one(repeat)
-    model = victim(repeat, dtype=torch.float64, **shape)
-    leak = observe(model, photo, label)
-    Z, dZ = inside(model, photo, label)
+    trial = trial_of(repeat)
+    model = victim(trial, "a", torch.float64, **shape)
+    leak = trial.leak(model)
+    Z, dZ = inside(model, trial.images, trial.labels)
     right = model.blocks[0].attn.qkv.weight.detach().T @ leak[QKV]
     yield "relative_residual[theorem_1, float64]", (dZ.T @ Z - right).norm() / right.norm()
     sent = leak[POSITION][0]
     noise = torch.randn(sent.shape, generator=torch.Generator().manual_seed(repeat), dtype=sent.dtype)
     direction = sent / sent.norm() + noise / noise.norm()  # along the gradient alone a missing part would go unseen
-    error = abs(slope(model, photo, label, direction) - (sent * direction).sum()) / sent.norm()
-    yield "relative_error[theorem_2, float64]", error
-    normalised = model.normalise(photo.double())
+    gap = slope(model, trial.images, trial.labels, direction) - (sent * direction).sum()
+    yield "relative_error[theorem_2, float64]", gap.abs() / sent.norm()
+    normalised = model.normalise(trial.images.double())
     again = closed_form.pixels(model, model.patch_embed(normalised)[0].detach())
     yield "mse[pixels_from_embedding]", (again - F.unfold(normalised, 8, stride=8)[0].T).square().mean()
 
@@ -92,55 +95,45 @@ def theorems(repeat: int, shape: dict[str, Any]) -> Values:
 @experiment(
     "april_closed_form.solved",
     data=("cifar10",),
-    smoke=Size(2, "architectures A and B, narrow", settings=dict(shape=SMALL)),
-    class_=Size(  # a further try: one claim was mended after a look
-        16, "architectures A and B in the paper's size for CIFAR-10, fresh", own=True, settings=dict(shape={}), first=32
-    ),
+    smoke=Size(2, "architectures A and B, narrow", shape=SMALL),
+    # a further try: one claim was mended after a look
+    class_=Size(16, f"architectures A and B {OWN}", own=True, shape={}, first=32),
 )
 def solved(repeat: int, shape: dict[str, Any]) -> Values:
     """One image on A, from float32; the same solver on B, and on batches that it takes for one image."""
-    photo, label = photographs("cifar10").one(repeat)
-    yield from guesses("cifar10", photo)
-    model = victim(repeat, **shape)
-    on_a = closed_form.attention(model, observe(model, photo, label, names=[POSITION, QKV]))
-    yield "mse[closed_form, arch_a, cifar10]", metrics.mse(on_a.images, photo)
-    yield "mse[closed_form, batch_1]", metrics.mse(on_a.clamped, photo)
-    rows = [photo, on_a.clamped]
+    trial = trial_of(repeat)
+    yield from trial.guesses("cifar10, ", GUESSES)
+    model, other = victim(trial, "a", **shape), victim(trial, "b", **shape)
+    on_a, on_b = (solve(closed_form.attention, m, trial.leak(m, [POSITION, QKV])) for m in (model, other))
+    yield "mse[closed_form, arch_a, cifar10]", metrics.mse(on_a.images, trial.images)
+    yield "mse[closed_form, batch_1]", metrics.mse(on_a.clamped, trial.images)
+    rows = [trial.images, on_a.clamped]
     for size in (2, 4):
-        images, labels = photographs("cifar10").take(batch(repeat, size))
-        pretended = dataclasses.replace(observe(model, images, labels, names=[POSITION, QKV]), batch_size=1)
-        wrong = closed_form.attention(model, pretended).clamped
-        rows.append(wrong)
-        yield (
-            f"mse[closed_form, batch_{size}]",
-            metrics.mse(wrong.expand(size, -1, -1, -1), images).min(),
-        )  # the nearest
-    other = victim(repeat, "b", **shape)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "a norm or a shortcut stands beside attention")
-        on_b = closed_form.attention(other, observe(other, photo, label, names=[POSITION, QKV]))
-    yield "mse[closed_form, arch_b]", metrics.mse(on_b.images, photo)
+        batch = trial_of(repeat, size)
+        pretended = replace(batch.leak(model, [POSITION, QKV]), batch_size=1)
+        rows.append(solve(closed_form.attention, model, pretended).clamped)
+        nearest = metrics.mse(rows[-1].expand(size, -1, -1, -1), batch.images).min()
+        yield f"mse[closed_form, batch_{size}]", nearest
+    yield "mse[closed_form, arch_b]", metrics.mse(on_b.images, trial.images)
     yield "picture[photograph_arch_a_batch_2_batch_4_arch_b]", tiled([[*rows, on_b.clamped]])
 
 
 @experiment(
     "april_closed_form.width",
     data=("cifar10",),
-    smoke=Size(2, "two layers, 64 patches", settings=dict(widths=[32, 768])),
-    class_=Size(16, "two layers, 64 patches of 4 pixels", settings=dict(widths=[32, 64, 128, 384, 768])),
+    smoke=Size(2, "two layers, 64 patches", widths=[32, 768]),
+    class_=Size(16, "two layers, 64 patches of 4 pixels", widths=[32, 64, 128, 384, 768]),
 )
 def width(repeat: int, widths: list[int]) -> Values:
     """Figure 5: the closed form from half as many dimensions as patches to ViT-Base's width, from float32."""
-    photo, label = photographs("cifar10").one(repeat)
-    rows = [photo]
+    trial = trial_of(repeat)
+    rows = [trial.images]
     for wide in widths:
-        model = victim(repeat, width=wide, patch_size=4, depth=2)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "width .* is below the 65 tokens")
-            answer = closed_form.attention(model, observe(model, photo, label, names=[POSITION, QKV]))
+        model = victim(trial, "a", width=wide, patch_size=4, depth=2)
+        answer = solve(closed_form.attention, model, trial.leak(model, [POSITION, QKV]))
         name = "width_half_of_patches" if wide == 32 else f"width_{wide}"
-        yield f"mse[closed_form, {name}]", metrics.mse(answer.images, photo)
-        yield f"psnr[closed_form, {name}]", metrics.psnr(answer.images, photo)
+        yield f"mse[closed_form, {name}]", metrics.mse(answer.images, trial.images)
+        yield from trial.scores(f"closed_form, {name}", answer.images)
         rows.append(answer.clamped)
     yield "picture[photograph_and_widths]", tiled([rows])
 
@@ -151,28 +144,28 @@ LEVELS = (1e-3, 1e-2, 3e-2, 1e-1, 1.0)  # norm of the noise over norm of the gra
 @experiment(
     "april_closed_form.noise",
     data=("cifar10",),
-    smoke=Size(2, "architecture A, narrow", settings=dict(shape=SMALL)),
-    class_=Size(24, OWN, own=True, settings=dict(shape={}), first=32),  # a further try: claims were mended after a look
+    smoke=Size(2, "architecture A, narrow", shape=SMALL),
+    # a further try: claims were mended after a look
+    class_=Size(24, f"architecture A {OWN}", own=True, shape={}, first=32),
 )
 def noise(repeat: int, shape: dict[str, Any]) -> Values:
     """Figure 6: the closed form under noise whose level it knows; and whether the level or the noise's own size counts."""
-    photo, label = photographs("cifar10").one(repeat)
-    yield from guesses("cifar10", photo)
-    model = victim(repeat, **shape)
-    leak = observe(model, photo, label, names=[POSITION, QKV])
-    rows = [photo]
+    trial = trial_of(repeat)
+    yield from trial.guesses("cifar10, ", GUESSES)
+    model = victim(trial, "a", **shape)
+    leak = trial.leak(model, [POSITION, QKV])
+    rows = [trial.images]
     for kind, noisy in (("gaussian", perturbation.gaussian), ("laplacian", perturbation.laplacian)):
         for level in LEVELS:
-            answer = closed_form.attention(model, noisy(leak, level, repeat), noise=level)
-            yield f"ssim[{kind}, relative_{at(level)}]", metrics.ssim(answer.clamped, photo)
-            rows.append(answer.clamped)
-    for draw, (scale, relative, name) in enumerate(
-        ((1, 0.1, "relative"), (100, 0.1, "relative"), (100, 0.001, "absolute"))
+            rows.append(closed_form.attention(model, noisy(leak, level, repeat), noise=level).clamped)
+            yield from trial.scores(f"{kind}, relative_{at(level)}", rows[-1], "ssim")
+    for draw, (scale, level, kind) in enumerate(
+        ((1, 0.1, "relative"), (100, 0.1, "relative"), (100, 0.001, "absolute")), start=1
     ):
-        scaled = dataclasses.replace(leak, grads={n: scale * g for n, g in leak.grads.items()})
-        received = perturbation.gaussian(scaled, relative, 1_000 * (draw + 1) + repeat)
-        error = metrics.mse(closed_form.attention(model, received, noise=relative).images, photo).item()
-        yield f"log10_mse[gradient_scale_{scale}, {name}_0p1]", math.log10(error)
+        scaled = replace(leak, grads={n: scale * g for n, g in leak.grads.items()})
+        received = perturbation.gaussian(scaled, level, 1_000 * draw + repeat)
+        error = metrics.mse(closed_form.attention(model, received, noise=level).images, trial.images).item()
+        yield f"log10_mse[gradient_scale_{scale}, {kind}_0p1]", math.log10(error)
     yield "picture[photograph_gaussian_laplacian]", tiled([rows])
 
 
@@ -186,13 +179,13 @@ STOCK = {
 
 
 @experiment("april_closed_form.stock", data=("imagenet_samples",),
-    smoke=Size(2, "ViT-S/32 from float32", settings=dict(cells=[["vit_small_patch32_224", "float32"]])),
+    smoke=Size(2, "ViT-S/32 from float32", cells=[["vit_small_patch32_224", "float32"]]),
     class_=Size(
         10, "timm's own networks at 224 pixels, fresh, photographs of a sample of 20",
-        settings=dict(cells=[
+        cells=[
             ["vit_small_patch32_224", "float64"], ["vit_small_patch32_224", "float32"], ["vit_small_patch32_224", "bfloat16"],
             ["vit_base_patch16_224", "float32"], ["vit_base_patch16_224", "bfloat16"], ["deit_tiny_patch16_224", "float32"],
-        ]),
+        ],
     ),
 )  # fmt: skip
 def stock(repeat: int, cells: list[list[str]], device: str = "cpu") -> Values:
@@ -200,100 +193,16 @@ def stock(repeat: int, cells: list[list[str]], device: str = "cpu") -> Values:
 
     A repeat has its own weights; of photographs there are 20.
     """
-    photo, label = data.load("imagenet_samples").one(repeat % 20, size=224)
-    for name in dict.fromkeys(name for name, _ in cells):
-        for computed in (torch.float64, torch.float32):
-            sent = [f for n, f in cells if n == name and (f == "float64") == (computed == torch.float64)]
-            if not sent:
-                continue
-            model = models.build(name, num_classes=1000, seed=repeat).to(device, computed)
-            leak = observe(model, photo, label, names=[POSITION, STEM])
-            for form in sent:
-                with warnings.catch_warnings():
-                    warnings.filterwarnings("ignore", "width 192 is not above")
-                    images = closed_form.patch_embedding(model, leak.rounded(getattr(torch, form))).images
-                yield f"psnr[patch_embedding, {STOCK[name]}, {form}]", metrics.psnr(images.cpu(), photo)
-
-
-FORMATS = ("float32", "bfloat16", "float16")
-FAMILIES = [  # those whose embedding is added to what one layer makes of the patches, and that are wider than the patches are many
-    "vit_small_patch16_224", "vit_base_patch32_clip_224", "vit_medium_patch16_gap_240", "vit_medium_patch16_reg4_gap_256",
-    "vit_large_patch16_224", "flexivit_small", "deit_small_distilled_patch16_224", "deit3_small_patch16_224", "eva02_small_patch14_224",
-    "convit_small", "crossvit_small_240", "cait_s24_224",
-]  # fmt: skip
-
-
-@experiment("april_closed_form.families", data=("imagenet_samples",),
-    smoke=Size(2, "ViT-S/32", settings=dict(names=["vit_small_patch32_224"])),
-    night=Size(
-        8, "a stock network of each family of timm, fresh, at 224 to 256 pixels, photographs of a sample of 20",
-        settings=dict(names=FAMILIES),
-    ),
-)  # fmt: skip
-def families(repeat: int, names: list[str]) -> Values:
-    """Both linear forms on a network of each family that they apply to: gradients computed in float32, sent as they are or rounded.
-
-    The subspace form only where the first attention leaves no direction open; see `stock_ranks`.
-    """
-    lowest = dict.fromkeys(FORMATS, math.inf)
-    for name in names:
-        model, photo, label = _at_its_size(name, repeat)
-        if name == names[0]:
-            yield from guesses("imagenet_samples", photo, other_than=repeat % 20)
-        leak = observe(model, photo, label)
-        forms: dict[str, Any] = {"patch_embedding": closed_form.patch_embedding}
-        if isinstance(model, VisionTransformer) and closed_form.hidden_directions(model) == 0:
-            forms["subspace"] = closed_form.subspace
-        for sent in FORMATS:
-            for word, form in forms.items():
-                answer = form(model, leak.rounded(getattr(torch, sent))).images
-                psnr = metrics.psnr(answer, photo).item()
-                yield f"psnr[{word}, {name}, {sent}]", psnr
-                if word == "patch_embedding":
-                    lowest[sent] = min(lowest[sent], psnr)
-    for sent, psnr in lowest.items():
-        yield f"psnr[patch_embedding, lowest_of_families, {sent}]", psnr
-
-
-HEADS: dict[str, dict[str, Any]] = {  # how a ViT is read off
-    "token": {},
-    "token_scaled": dict(init_values=1e-6),
-    "mean": dict(class_token=False, global_pool="avg"),
-    "mean_scaled": dict(class_token=False, global_pool="avg", init_values=1e-6),
-}
-
-
-@experiment("april_closed_form.pooling", data=("imagenet_samples",),
-    smoke=Size(2, "ViT-S/32", settings=dict(name="vit_small_patch32_224")),
-    class_=Size(
-        8, "ViT-S/16 and changes of it, fresh, at 224 pixels, photographs of a sample of 20",
-        settings=dict(name="vit_small_patch16_224"),
-    ),
-)  # fmt: skip
-def pooling(repeat: int, name: str) -> Values:
-    """Why rounding hides the photograph in some of `families`: a ViT read off at its class token or at the mean of its patches, with each
-    block multiplied by a millionth (layer scale) or not.
-
-    second_share: the second singular value of the gradients that the patches' embeddings receive, as a share of the first: 0 if all are
-    multiples of one.
-    """
-    photo, label = data.load("imagenet_samples").one(repeat % 20, size=224)
-    yield from guesses("imagenet_samples", photo, other_than=repeat % 20)
-    for head, changes in HEADS.items():
-        model = models.build(name, num_classes=1000, seed=repeat, **changes)
-        leak = observe(model, photo, label, names=[POSITION, STEM])
-        first, second = torch.linalg.svdvals(leak[POSITION][0, model.num_prefix_tokens :].double())[:2]
-        yield f"second_share[{head}]", (second / first).item()
-        for sent in FORMATS:
-            answer = closed_form.patch_embedding(model, leak.rounded(getattr(torch, sent))).images
-            yield f"psnr[patch_embedding, {head}, {sent}]", metrics.psnr(answer, photo).item()
-
-
-def _at_its_size(name: str, repeat: int, dtype: torch.dtype = torch.float32) -> tuple[Any, Tensor, Tensor]:
-    """A stock network with the repeat's own weights, and a photograph as large as it takes them."""
-    model = models.build(name, num_classes=1000, seed=repeat).to(dtype)
-    side = resolve_data_config({}, model=model)["input_size"][-1]
-    return model, *data.load("imagenet_samples").one(repeat % 20, size=side)
+    trial = Trial.of(repeat, "imagenet_samples", side=224, device=device)
+    computed: dict[tuple[str, bool], tuple[Any, Leak]] = {}
+    for name, sent in cells:
+        key = name, sent == "float64"
+        if key not in computed:
+            model = trial.network(name, num_classes=1000).to(torch.float64 if key[1] else torch.float32)
+            computed[key] = model, trial.leak(model, [POSITION, STEM])
+        model, leak = computed[key]
+        images = solve(closed_form.patch_embedding, model, leak.rounded(getattr(torch, sent))).images
+        yield from trial.scores(f"patch_embedding, {STOCK[name]}, {sent}", images)
 
 
 # -- ours: the subspace ------------------------------------------------------------------------------------------------------------
@@ -311,85 +220,43 @@ FIXED: dict[str, dict[str, Any]] = {
 @experiment(
     "april_closed_form.subspace",
     data=("cifar10",),
-    smoke=Size(2, "architecture B, two layers", settings=dict(shape=dict(depth=2))),
-    class_=Size(  # a further try: two claims were mended after a look
-        16, "architecture B in its paper's size for CIFAR-10, fresh", own=True, settings=dict(shape={}), first=32
-    ),
+    smoke=Size(2, "architecture B, two layers", shape=dict(depth=2)),
+    # a further try: two claims were mended after a look
+    class_=Size(16, f"architecture B {OWN}", own=True, shape={}, first=32),
 )
 def subspace(repeat: int, shape: dict[str, Any]) -> Values:
     """Fixed position embeddings against the subspace form, from float32 and float64; and a batch of two that it takes for one image."""
-    photo, label = photographs("cifar10").one(repeat)
-    yield from guesses("cifar10", photo)
+    trial, batch = trial_of(repeat), trial_of(repeat, 2)
+    yield from trial.guesses("cifar10, ", GUESSES)
     for name, position in FIXED.items():
-        for dtype in ("float32", "float64"):
-            model = victim(repeat, "b", getattr(torch, dtype), **shape, **position)
-            answer = closed_form.subspace(model, observe(model, photo, label, names=[QKV])).images
-            yield f"psnr[subspace, {name}, {dtype}]", metrics.psnr(answer, photo)
-    model = victim(repeat, "b", torch.float64, **shape, position="random", position_std=1.0)
-    images, labels = photographs("cifar10").take(batch(repeat, 2))
-    taken_for_one = dataclasses.replace(observe(model, images, labels, names=[QKV]), batch_size=1)
-    wrong = closed_form.subspace(model, taken_for_one).clamped
-    yield (
-        "psnr[subspace, batch_2, float64]",
-        metrics.psnr(wrong.expand(2, -1, -1, -1), images).max(),
-    )  # the nearer of the two
+        for dtype in (torch.float32, torch.float64):
+            model = victim(trial, "b", dtype, **shape, **position)
+            images = closed_form.subspace(model, trial.leak(model, [QKV])).images
+            yield from trial.scores(f"subspace, {name}, {str(dtype).removeprefix('torch.')}", images)
+    model = victim(trial, "b", torch.float64, **shape, **FIXED["random_std1_patch8"])
+    pretended = replace(batch.leak(model, [QKV]), batch_size=1)
+    wrong = closed_form.subspace(model, pretended).clamped
+    yield "psnr[subspace, batch_2, float64]", metrics.psnr(wrong.expand(2, -1, -1, -1), batch.images).max()
 
 
-RANKS = {f"rank_{r}": dict(position="low_rank", position_rank=r, position_std=1.0) for r in (1, 3, 5, 8, 12, 15, 16)}
-OTHERS = {kind: dict(position=kind) for kind in ("random", "sinusoid_2d", "none")}
+EMBEDDINGS: dict[str, dict[str, Any]] = {
+    f"rank_{rank}": dict(position="low_rank", position_rank=rank, position_std=1.0) for rank in (1, 3, 5, 8, 12, 15, 16)
+} | {kind: dict(position=kind) for kind in ("random", "sinusoid_2d", "none")}
 
 
 @experiment(
     "april_closed_form.rank_rule",
     data=("cifar10",),
-    smoke=Size(
-        2, "architecture B, two layers, three embeddings", settings=dict(kinds=["rank_1", "rank_15", "sinusoid_2d"])
-    ),
-    class_=Size(16, "architecture B, two layers, ten embeddings", settings=dict(kinds=[*RANKS, *OTHERS])),
+    smoke=Size(2, "architecture B, two layers, three embeddings", kinds=["rank_1", "rank_15", "sinusoid_2d"]),
+    class_=Size(16, "architecture B, two layers, ten embeddings", kinds=[*EMBEDDINGS]),
 )
 def rank_rule(repeat: int, kinds: list[str]) -> Values:
     """Directions of each patch that the solver leaves open, less those that the rule foretells from the model alone."""
-    photo, label = photographs("cifar10").one(repeat)
-    gaps = []
+    trial, gaps = trial_of(repeat), []
     for kind in kinds:
-        model = victim(repeat, "b", torch.float64, depth=2, **(RANKS | OTHERS)[kind])
-        answer = closed_form.subspace(model, observe(model, photo, label, names=[QKV]))
+        model = victim(trial, "b", torch.float64, depth=2, **EMBEDDINGS[kind])
+        answer = closed_form.subspace(model, trial.leak(model, [QKV]))
         gaps.append(abs(answer.hidden - closed_form.hidden_directions(model)))
         yield f"hidden[{kind}]", answer.hidden
-        yield f"psnr[subspace, {kind}]", metrics.psnr(answer.clamped, photo)
+        yield from trial.scores(f"subspace, {kind}", answer.clamped)
     yield "null_space_gap[rank_rule]", max(gaps)
-
-
-VITS = [
-    "vit_small_patch16_224", "vit_small_patch32_224", "vit_base_patch16_224", "vit_base_patch32_224", "vit_base_patch32_plus_256",
-    "vit_large_patch32_224", "vit_base_patch16_gap_224", "vit_base_patch16_siglip_224", "vit_medium_patch16_gap_240",
-    "vit_medium_patch16_reg4_gap_256", "vit_mediumd_patch16_reg4_gap_256", "vit_little_patch16_reg4_gap_256",
-    "vit_betwixt_patch16_reg1_gap_256", "vit_betwixt_patch16_reg4_gap_256", "deit_small_patch16_224",
-    "deit_small_distilled_patch16_224", "deit_base_patch16_224", "deit3_small_patch16_224", "deit3_medium_patch16_224", "flexivit_small",
-]  # fmt: skip
-
-
-@experiment(
-    "april_closed_form.stock_ranks",
-    data=("imagenet_samples",),
-    smoke=Size(2, "ViT-S/32", settings=dict(names=["vit_small_patch32_224"])),
-    night=Size(
-        4,
-        "20 stock ViTs of timm, fresh, at 224 to 256 pixels, photographs of a sample of 20",
-        settings=dict(names=VITS),
-    ),
-)
-def stock_ranks(repeat: int, names: list[str]) -> Values:
-    """The rank rule on stock networks: directions of a patch that the first attention leaves open, less those foretold."""
-    gaps = []
-    for name in names:
-        model, photo, label = _at_its_size(name, repeat, torch.float64)
-        foretold = closed_form.hidden_directions(model)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "width .* less")
-            answer = closed_form.subspace(model, observe(model, photo, label, names=[QKV]))
-        gaps.append(abs(answer.hidden - foretold))
-        yield f"hidden[{name}]", answer.hidden
-        yield f"share[{name}]", answer.hidden / math.prod(photo.shape[1:]) * model.patch_embed.num_patches
-        yield f"psnr[subspace, {name}]", metrics.psnr(answer.clamped, photo)
-    yield "null_space_gap[stock_ranks]", max(gaps)

@@ -1,6 +1,5 @@
-"""Lab 06: an image with the same gradients, and APRIL's loss; deeper, a narrow valley and when a search has arrived."""
+"""Lab 06: an image with the same gradients, and APRIL's loss; deeper, when a search has arrived."""
 
-import math
 from collections.abc import Callable, Iterator
 
 import torch
@@ -66,26 +65,6 @@ april = function(
 )  # fmt: skip
 
 
-def _needed(square: float, factor: float) -> float:
-    """Steps of the best length until the error is `factor` times smaller.  square: of the condition."""
-    return math.log(factor) / -math.log((square - 1) / (square + 1))
-
-
-valley = function(
-    lambda condition, factor: math.ceil(_needed(condition**2, factor)),
-    [(3.0, 10.0), (20.0, 10.0), (650.0, 100.0)],
-    {
-        "You took the condition where its square belongs: the loss is steep by s^2.":
-            lambda condition, factor: math.ceil(_needed(condition, factor)),
-        "That is the rate of a step length of 1 / s_1^2. The best, 2 / (s_1^2 + s_n^2), is nearly twice as long.":
-            lambda condition, factor: math.ceil(math.log(factor) / -math.log(1 - condition**-2)),
-        "One step too few: after that many it has not quite shrunk by the factor. Round up.":
-            lambda condition, factor: math.floor(_needed(condition**2, factor)),
-    },
-    "How often do you have to multiply by the fraction to get to 1/factor? Give whole steps.",
-)  # fmt: skip
-
-
 def _stays(curve: list, bar: float) -> int | None:
     return next((step for k, (step, _) in enumerate(curve) if all(dB >= bar for _, dB in curve[k:])), None)
 
@@ -103,4 +82,4 @@ steps = pick(
     "From which step on is every value at the bar or above? None, where it ends below.",
 )  # fmt: skip
 
-CHECKS: dict[str, Check] = {"06.twin": twin, "06.april": april, "06.valley": valley, "06.steps": steps}
+CHECKS: dict[str, Check] = {"06.twin": twin, "06.april": april, "06.steps": steps}

@@ -55,10 +55,7 @@ def measured(model: nn.Module, truth: Tensor, label: Tensor, seed: int) -> tuple
 
 def gradient_share(model: nn.Module, leak: Leak, seed: int) -> float:
     """Of the steepness of APRIL's two terms over the pixels, at noise, the share that is the position term's at alpha = 1."""
-    if leak.labels is None:
-        raise ValueError(
-            "leak.labels=None leaves no loss to differentiate; give a leak with labels, as observe makes it"
-        )
+    assert leak.labels is not None
     like = next(model.parameters())
     noise = torch.randn(1, *leak.image_shape, generator=torch.Generator().manual_seed(seed)).to(like)
     x = noise.requires_grad_()
