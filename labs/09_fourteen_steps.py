@@ -382,8 +382,8 @@ moved = {4, 8}  # from 8 x 8 to 4 x 4, and back
 checks.verify("09.moved", moved)
 
 # %% [markdown]
-# So these steps change two things: the stem, and the side of the maps. [A deeper notebook](deeper/09_receptive_field.ipynb) takes the second away, and attacks again. The
-# method is of wider use: undo what comes along with a change, and measure again.
+# So these steps change two things: the stem, and the side of the maps. To learn about the stem alone, undo what comes
+# along with the change, and measure again.
 #
 # ### Why there?
 #

@@ -54,15 +54,6 @@ def test_a_network_without_norms_has_none_and_is_otherwise_the_same():
     assert all(torch.equal(p, dict(network.named_parameters())[n]) for n, p in bare.named_parameters())
 
 
-def test_a_straight_line_has_no_bend_and_a_kink_has_one():
-    image = torch.rand(1, 3, 8, 8, generator=torch.Generator().manual_seed(0))
-    shifted = nn.Conv2d(3, 3, 1)
-    nn.init.constant_(shifted.bias, 100.0)  # so far from the kink that a ReLU is a line
-    plain = nn.Conv2d(3, 3, 1)
-    assert micro_designs.bend(nn.Sequential(shifted, nn.ReLU()), image) < 1e-6
-    assert micro_designs.bend(nn.Sequential(plain, nn.ReLU()), image) > 0.01
-
-
 def test_stems_between_leave_a_map_of_the_same_side(own_store):
     values = dict(micro_designs.stems.measure(0, **TINY))
     assert values["psnr[stem, maxima]"] == values["psnr[fair, step_9, conv_stem]"]

@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privlab import data, metrics, models
@@ -224,41 +223,6 @@ def _rivals(name: str, model: nn.Module, steps: int, device: str) -> dict[str, t
         methods["deep_inversion"] = gradient_inversion.deep_inversion(steps, own), None
         methods["latent_projection"] = replace(gradient_inversion.annealed(steps), boxed=False), space
     return methods
-
-
-ZOO = {
-    "vit_t_16": "vit_tiny_patch16_224", "vit_s_32": "vit_small_patch32_224", "vit_s_16": "vit_small_patch16_224",
-    "vit_b_32": "vit_base_patch32_224", "vit_b_16": "vit_base_patch16_224", "deit_t_16": "deit_tiny_patch16_224",
-    "deit_s_16": "deit_small_patch16_224", "deit_b_16": "deit_base_patch16_224",
-    "deit_t_16_distilled": "deit_tiny_distilled_patch16_224", "deit_s_16_distilled": "deit_small_distilled_patch16_224",
-    "deit_b_16_distilled": "deit_base_distilled_patch16_224",
-}  # fmt: skip
-
-
-@experiment(
-    "gradvit.zoo",
-    data=("imagenet_samples", "cifar10"),
-    smoke=Size(1, "the zoo in miniature, 1 step", settings=dict(steps=1, batch=1, miniature=True)),
-    gpu=Size(5, "the paper's trained networks, batches of 4, 2,000 steps", settings=dict(steps=2_000, batch=4)),
-    paper=Size(2, "the paper's trained networks, batches of 8", settings=dict(steps=120_000, batch=8)),
-)
-def zoo(repeat: int, steps: int, batch: int, miniature: bool = False, device: str = "cpu") -> Values:
-    """Table 3: ViTs and DeiTs by size, patch and distillation. With their published weights: fresh, a ViT is a DeiT."""
-    number = fresh_number(repeat)
-    images, classes = photographs(batch, number, large=True)
-    changes: dict[str, Any] = dict(pretrained=True)
-    if miniature:
-        images = F.interpolate(images, 64, mode="area")
-        changes = dict(img_size=64, embed_dim=48, depth=1)
-    yield from blind_scores(images)
-    for name, stock in ZOO.items():
-        model = models.build(stock, num_classes=1000, seed=number, **changes).to(device)
-        attack = gradvit(steps, size=None if not miniature else 32)
-        result = search(attack, model, observe(model, images, classes), number)
-        yield from scores(f"table_3, {name}", result.images, images)
-
-
-# -- patches, batches, faces ---------------------------------------------------------------------------------------------------------
 
 
 @experiment(

@@ -199,31 +199,6 @@ def best_weights(
         yield f"psnr[{part}_layers, chosen_weight]", theirs[max(mine, key=mine.__getitem__)]
 
 
-@experiment(
-    "tracing_the_source.position_scale",
-    data=("cifar10",),
-    smoke=Size(2, FEW, settings=dict(shape="three_blocks", steps=8, chosen=["all", "stem"])),
-    class_=Size(8, SOME.format(60), settings=dict(shape="three_blocks", steps=60, chosen=["all", "stem"])),
-    night=Size(12, SOME.format(400), settings=dict(shape="three_blocks", steps=400, chosen=["all", *PARTS])),
-)
-def position_scale(repeat: int, shape: str, steps: int, chosen: Sequence[str], device: str = "cpu") -> Values:
-    """Parts of a ViT whose position embedding has standard deviation 1, and timm's 0.02; weights on smoothness alike in curvature."""
-    photograph, _ = reconstruction.photograph(repeat)
-    yield from reconstruction.psnr_of_baselines("position_scale, ", photograph)
-    seed, large = reconstruction.number(repeat), victim(shape, repeat, 1.0, device)
-    for key, std in {"std_1": 1.0, "std_0p02": 0.02}.items():
-        model = victim(shape, repeat, std, device)
-        search = attack_of("annealed", steps, fair_weight(model, large, seed))
-        for each in chosen:
-            image = inverted(model, [seed], each, search)
-            yield f"psnr[{each}_layers, {key}]", reconstruction.psnr(image, photograph)
-        leak = observe(model, *reconstruction.photograph(repeat), names=selections(model)["stem"])
-        image = closed_form.patch_embedding(model, leak).clamped
-        yield f"psnr[stem_closed_form, {key}]", reconstruction.psnr(image, photograph)
-
-
-# -- by depth -----------------------------------------------------------------------------------------------------------------
-
 ROWS = ("all", "without_first", "without_middle", "without_last", "attention", "mlp")
 ALONE = ("only_first", "only_middle", "only_last", "withheld")
 
@@ -261,21 +236,3 @@ def depth(repeat: int, steps: int, images: int, epochs: int, device: str = "cpu"
         for each in chosen:
             image = inverted(model, [reconstruction.number(repeat)], each, attack_of("annealed", steps, times), how)
             yield f"psnr[{name}, {each}]", reconstruction.psnr(image, photograph)
-
-
-@experiment(
-    "tracing_the_source.batch",
-    data=("cifar10",),
-    smoke=Size(2, FEW, settings=dict(steps=8)),
-    class_=Size(8, SOME.format(60) + ", two photographs a gradient", settings=dict(steps=60)),
-)
-def batch(repeat: int, steps: int, device: str = "cpu") -> Values:
-    """Attention and MLP alone, for two photographs at once."""
-    first = 2 * reconstruction.number(repeat) % 10_000
-    places = [first, first + 1]
-    truth, _ = data.load("cifar10", "test").take(places)
-    yield from reconstruction.psnr_of_baselines("batch_2, ", truth)
-    model = victim("three_blocks", repeat, 1.0, device)
-    for chosen in ("all", "attention", "mlp"):
-        images = inverted(model, places, chosen, attack_of("annealed", steps))
-        yield f"psnr[batch_2, {chosen}]", reconstruction.psnr(images, truth)

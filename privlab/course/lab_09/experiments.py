@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 
-from privlab import data, models, training
+from privlab import data, models
 from privlab.attacks.gradient_inversion import adaptive, objectives, sensitivity
 from privlab.experiments import reconstruction
 from privlab.experiments.pictures import tiled
@@ -89,26 +89,6 @@ def jumps(repeat: int, device: str = "cpu", **how: Any) -> Values:
     for n, image in zip(JUMPS, images, strict=True):
         yield from search.scores(f"step_{n}", image)
     yield "picture[photograph_and_steps]", tiled([[search.photograph, *images]])
-
-
-@experiment(
-    "fourteen_steps.resolution",
-    data=("cifar10",),
-    smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, **QUARTER)),
-    class_=Size(8, f"{SMALL}, 60 steps", settings=dict(steps=60, **QUARTER)),
-    gpu=Size(8, "the paper's networks and search", settings=FULL),
-)
-def resolution(repeat: int, device: str = "cpu", **how: Any) -> Values:
-    """Steps 4 and 8 without the change of resolution that comes along: patches without pooling, and the new stem with it."""
-    search = searching(repeat, device=device, **how)
-    yield from search.guesses()
-    for name, step, changes in (
-        ("before_patchify", 3, {}),
-        ("patchify", 4, dict(pool=False)),
-        ("before_stem", 7, {}),
-        ("stem", 8, dict(pool=True)),
-    ):
-        yield from search.scores(f"at_one_resolution, {name}", search.result(step, **changes).images)
 
 
 @experiment("fourteen_steps.distances", data=("cifar10",),
@@ -282,34 +262,3 @@ def parameters(repeat: int) -> Values:
     for n in (1, 14):
         model = morph.build(n, seed=repeat % 10_000)
         yield f"params_m[step_{n}]", sum(p.numel() for p in model.parameters()) / 1e6
-
-
-@experiment("fourteen_steps.task_accuracy", data=("cifar10",),
-    smoke=Size(
-        1, f"{SMALL}, 64 images, 1 epoch",
-        settings=dict(recipe="smoke", epochs=1, images=64, chosen=[1, 14], width=0.25, depths=[1, 1, 1, 1]),
-    ),
-    gpu=Size(2, "the paper's networks, 20,000 images, 20 epochs", settings=dict(recipe="laptop", images=20_000, chosen=ALL)),
-    paper=Size(
-        5, "the paper's recipe on all images", own=True, settings=dict(recipe="zhang2024_membership", images=50_000, chosen=ALL)
-    ),
-)  # fmt: skip
-def task_accuracy(
-    repeat: int,
-    recipe: str,
-    images: int,
-    chosen: Sequence[int],
-    epochs: int | None = None,
-    device: str = "cpu",
-    **shape: Any,
-) -> Values:
-    """What a step is for: accuracy on CIFAR-10's test images, each step trained alike."""
-    how = training.RECIPES[recipe]
-    how = how if epochs is None else replace(how, epochs=epochs, warmup_epochs=min(how.warmup_epochs, epochs / 2))
-    members = torch.randperm(50_000, generator=torch.Generator().manual_seed(repeat % 10_000))[:images]
-    for n in chosen:
-        _, history = training.victim(
-            f"morph_{n}", how, images=members, test=10_000 if epochs is None else 200, seed=repeat % 10_000, model=shape,
-            device=device, progress=False,
-        )  # fmt: skip
-        yield f"task_acc[step_{n}]", history.test_accuracy[-1]

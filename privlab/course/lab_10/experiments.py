@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from privlab import data, training
+from privlab import data
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
 from privlab.experiments.victims import shadow_fleets
@@ -77,71 +77,6 @@ def activations(repeat: int, device: str = "cpu", **how: Any) -> Values:
                 yield f"fair_weight[{name}, {kind}, act_{pattern}]", weight
                 yield from search.scores(f"{name}, {kind}, act_{pattern}", search.result(9, weight, **drawn).images)
     yield "picture[patterns]", tiled([[search.photograph, *(images[kind, p] for p in PATTERNS)] for kind in KINDS])
-
-
-@experiment(
-    "micro_designs.trained",
-    protocol=1,
-    data=("cifar10",),
-    **sizes(
-        smoke=dict(images=64, epochs=1),
-        class_=dict(images=800, epochs=3),
-        night=dict(images=10_000, epochs=8),
-        gpu=dict(images=10_000, epochs=15),
-        paper=dict(images=50_000, epochs=50),
-    ),
-)
-def trained(repeat: int, images: int, epochs: int, device: str = "cpu", **how: Any) -> Values:
-    """The activation behind the addition, taken away from networks that have learned: ReLU and GELU, each at its fair weight."""
-    search = Search(repeat, device=device, **how)
-    for name, value in search.guesses():
-        yield name.replace("cifar10", "trained"), value
-    members = torch.randperm(50_000, generator=torch.Generator().manual_seed(search.number))[:images]
-    recipe = replace(RECIPES["smoke"], epochs=epochs, warmup_epochs=min(1, epochs / 2))
-    for kind, pattern in itertools.product(KINDS, ("111", "110")):
-        network, history = training.victim(
-            "morph_9", recipe, images=members, test=1_000, sample=500, seed=search.number, device=device, progress=False,
-            model={**search.shape, "activation": kind, "activations": pattern},
-        )  # fmt: skip
-        yield f"test_acc[trained, {kind}, act_{pattern}]", history.test_accuracy[-1]
-        yield f"train_acc[trained, {kind}, act_{pattern}]", history.train_accuracy[-1]
-        if pattern == "111":
-            yield f"bend[trained, {kind}]", bend(network, search.photograph)
-        yield from search.scores(f"trained, {kind}, act_{pattern}", search.alone(network, search.weight_of(network)))
-
-
-@experiment(
-    "micro_designs.bends",
-    protocol=1,
-    data=("cifar10",),
-    smoke=Size(1, SMALL, settings=QUARTER),
-    class_=Size(16, SMALL, settings=QUARTER),
-    paper=Size(16, "full networks", settings=dict(width=1.0)),
-)
-def bends(repeat: int, device: str = "cpu", **how: Any) -> Values:
-    """How bent an activation is on fresh networks of step 9, by draw, kind and norm."""
-    search = Search(repeat, "annealed", 1, device=device, **how)
-    for draw, kind in itertools.product(("pytorch", "he"), KINDS):
-        yield f"bend[{draw}, {kind}]", bend(search.case(9, activation=kind, draw=draw).build(device), search.photograph)
-    for draw, norm in itertools.product(("pytorch", "he"), ("bn", "ln")):
-        network = search.case(9, norm=norm, draw=draw).build(device)
-        yield f"bend[{draw}, {norm}, gelu]", bend(network, search.photograph)
-
-
-def bend(model: nn.Module, image: Tensor) -> float:
-    """Mean over a network's activations of the share of their output that is not a straight line of their input: 0 to 1."""
-    shares: list[float] = []
-
-    def note(_: nn.Module, arguments: tuple[Tensor, ...], out: Tensor) -> None:
-        pair = torch.stack([arguments[0].flatten(), out.flatten()])
-        shares.append(1 - torch.corrcoef(pair)[0, 1].square().item())
-
-    hooks = [m.register_forward_hook(note) for m in model.modules() if isinstance(m, nn.ReLU | nn.GELU)]
-    with torch.no_grad():
-        model(data.NORMALISE["cifar10"](image.to(next(model.parameters()).device)))
-    for hook in hooks:
-        hook.remove()
-    return sum(shares) / len(shares)
 
 
 @experiment("micro_designs.stems", protocol=1, data=("cifar10",), **sizes())

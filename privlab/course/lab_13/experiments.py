@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
-from privlab import metrics, models, training
-from privlab.attacks.membership_inference import signals
-from privlab.defences import dp_sgd, noise_budget, perturbation
+from privlab import models
+from privlab.defences import dp_sgd, noise_budget
 from privlab.defences.updates import UpdateDefence
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
@@ -29,7 +27,6 @@ from privlab.experiments.victims.defended_client import (
 from privlab.experiments.victims.private_people import if_stopped
 from privlab.leak import observe
 from privlab.training.defence import Defence
-from privlab.training.shadow_models import Fleet
 
 SMALL: dict[str, Any] = dict(model="vit_cifar", changes=dict(embed_dim=224, depth=2, position_std=1.0))
 VIT_S: dict[str, Any] = dict(
@@ -180,111 +177,6 @@ def training_cost(
         yield f"attack_acc[{name}]", accuracy
         if name != "none":
             yield f"auc_if_stopped[{name}]", if_stopped(task, path)
-
-
-FRESH = {"swin": "swin_cifar", "resnet": "resnet_cifar"}
-PAPERS = {"swin": "swin_tiny_cifar", "resnet": "resnet50_cifar"}
-
-
-@experiment(
-    "defences.noise_by_family",
-    data=("cifar10",),
-    smoke=Size(2, "small networks, 2 steps", settings=dict(networks=FRESH, noises=[0.0, 1.0], steps=2)),
-    class_=Size(
-        8, "small networks, 25 steps", first=20, settings=dict(networks=FRESH, noises=[0.0, 0.3, 1.0], steps=25)
-    ),
-    night=Size(
-        20, "small networks, 400 steps", settings=dict(networks=FRESH, noises=[0.0, 0.1, 0.3, 1.0, 3.0], steps=400)
-    ),
-    gpu=Size(
-        8,
-        "Swin-T and ResNet-50, 1,000 steps",
-        settings=dict(networks=PAPERS, noises=[0.0, 0.1, 0.3, 1.0, 3.0], steps=1_000),
-    ),
-)
-def noise_by_family(
-    repeat: int, networks: Mapping[str, str], noises: Sequence[float], steps: int, device: str = "cpu"
-) -> Values:
-    """The same search behind noise on the update of a Transformer and of a CNN; and the least of these noises that holds it below 15 dB.
-
-    relative_noise_to_15db: ten times the largest where none does.
-    """
-    clients = {name: Client(repeat, model, {}, "annealed", steps, device) for name, model in networks.items()}
-    yield "psnr[noise, mean_photograph]", next(iter(clients.values())).psnr(guess())
-    for name, client in clients.items():
-        reached = {level: client.psnr(client.search(spent("own", level) if level else None)) for level in noises}
-        for level, value in reached.items():
-            yield f"psnr[noise, {name}, {size(level)}]", value
-        enough = [level for level, value in reached.items() if value < 15]
-        yield f"relative_noise_to_15db[{name}]", min(enough, default=10 * max(noises))
-
-
-RELEASED: dict[str, tuple[str, dict[str, Any]]] = {
-    "vit": ("vit_cifar", SMALL["changes"]),
-    "resnet": ("resnet_cifar", dict(channels=(16, 32, 64, 64), stem="imagenet")),
-    "swin": ("swin_cifar", dict(embed_dim=32, depths=(1, 1, 1), window_size=4)),
-    "swin_t": ("swin_tiny_cifar", {}),
-    "resnet_50": ("resnet50_cifar", {}),
-}
-
-
-_NOISES = [0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6]
-_THREE: dict[str, Any] = dict(networks={"resnet": "resnet", "swin": "swin", "vit": "vit"}, noises=_NOISES)
-
-
-@experiment("defences.noise_on_weights", data=("cifar10",),
-    smoke=Size(
-        2, "victims of 48 images, 2 epochs",
-        settings=dict(networks=dict(resnet="resnet", swin="swin"), noises=[0.0, 0.4], members=48, epochs=2),
-    ),
-    class_=Size(
-        8, "small networks on 200 images, 10 epochs", first=20,
-        settings=dict(networks=dict(resnet="resnet", swin="swin"), noises=_NOISES, members=200, epochs=10),
-    ),
-    night=Size(20, "small networks on 1,000 images, 40 epochs", settings=dict(_THREE, members=1_000, epochs=40)),
-    gpu=Size(
-        8, "Swin-T and ResNet-50 on 2,000 images",
-        settings=dict(networks=dict(resnet="resnet_50", swin="swin_t"), noises=_NOISES, members=2_000, epochs=20),
-    ),
-)  # fmt: skip
-def noise_on_weights(
-    repeat: int, networks: Mapping[str, str], noises: Sequence[float], members: int, epochs: int, device: str = "cpu"
-) -> Values:
-    """Networks that are published with noise on their weights: what it takes from membership inference, and what it costs.
-
-    weight_noise_to_halve_auc: at which half of the advantage over a coin is gone, on straight lines; the largest noise where it never is,
-    or where there was no advantage.
-    """
-    pair = Pair(repeat, members, epochs, device)
-    for name, network in networks.items():
-        fleet = pair.trained(*RELEASED[network])
-        curve = np.mean(
-            [[_published(pair, fleet, m, noise) for noise in noises] for m in (0, 1)], axis=0
-        )  # (noises, task and AUC)
-        for noise, (task, auc) in zip(noises, curve, strict=True):
-            yield f"task_acc[weight_noise, {name}, {size(noise)}]", task
-            yield f"auc[weight_noise, {name}, {size(noise)}]", auc
-        advantage = curve[:, 1] - 50
-        below = np.flatnonzero(advantage <= advantage[0] / 2)
-        half = noises[-1]
-        if len(below) and advantage[0] > 0:
-            i = below[0]
-            half = float(np.interp(advantage[0] / 2, advantage[[i, i - 1]], np.array(noises)[[i, i - 1]]))
-        yield f"weight_noise_to_halve_auc[{name}]", half
-        yield f"task_acc[weight_noise_at_half, {name}]", float(np.interp(half, noises, curve[:, 0]))
-
-
-def _published(pair: Pair, fleet: Fleet, m: int, noise: float) -> list[float]:
-    """Task accuracy and AUC of membership, in percent, of victim m with noise on its weights."""
-    noisy = perturbation.parameters(fleet.model(m), noise, seed=pair.seed + m).to(pair.device)
-    places = torch.cat([pair.keep[m].nonzero()[:, 0], pair.outside[m]])
-    logits, labels, inside = (
-        training.logits(noisy, pair.pixels[places]).cpu(),
-        pair.classes[places],
-        pair.keep[m][places],
-    )
-    right = (logits.argmax(1) == labels)[~inside].double().mean().item()
-    return [100 * right, 100 * metrics.roc.auc(signals.loss(logits, labels), inside)]
 
 
 QUARTER: dict[str, Any] = dict(width=0.25, depths=(1, 1, 1, 1))
