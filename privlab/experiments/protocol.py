@@ -3,13 +3,19 @@
 @experiment(
     "gradient_inversion.architectures",
     data=("cifar10",),
-    smoke=Size(2, "small networks, 20 steps", settings=dict(steps=20)),
-    night=Size(12, "the papers' networks", own=True, settings=dict(steps=3_000)),
+    smoke=Size(2, "small networks, 20 steps", networks=SMALL, steps=20),
+    night=Size(12, "the papers' networks", own=True, networks=PAPER, steps=3_000),
 )
-def architectures(repeat, steps, device):
+def architectures(repeat, networks, steps, device):
     image = photograph(repeat)
-    for name in ("resnet", "swin"):
+    for name in networks:
         yield f"psnr[cifar10, {name}]", ...
+
+larger_networks = architectures.like(  # the same function under another address
+    "gradient_inversion.larger_networks",
+    smoke=Size(2, "small networks in their place, 20 steps", networks=SMALL, steps=20),
+    night=Size(6, "ResNet-101 and Swin-S", own=True, networks=LARGER, steps=3_000),
+)
 
 A repeat is the statistical unit: it has its own photograph, batch, split or people *and* its own weights and noise, all drawn from its
 number, so that repeats are independent. What is compared is yielded by the same repeat, so it is paired.
@@ -25,14 +31,16 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from privlab import data
+from privlab.compute import store
 from privlab.ledger.evidence import EXACT_PSNR, FIRST, SIZES, checked
 
 __all__ = ["Experiment", "Size", "experiment", "find", "names", "profile"]
@@ -45,21 +53,33 @@ def profile(name: str) -> str:
     return checked(name, "profile")
 
 
-@dataclass(frozen=True)
+@dataclass(init=False)
 class Size:
     """One way to run an experiment.
 
     repeats: how many are registered and judged, all of them and no others.
     stands_for: what a reader must know to place the numbers: "the paper's networks, 12 photographs", "small networks, 2,000 images".
     own: whether it is the paper's own setting; only then a verdict speaks about the paper.
-    settings: arguments of the measuring function, plain JSON.  first: number of the first repeat; that of the size if not given.
+    first: number of the first repeat; that of the size if not given.  more: arguments of the measuring function, plain JSON.
     """
 
     repeats: int
     stands_for: str
-    own: bool = False
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    first: int | None = None
+    own: bool
+    settings: Mapping[str, Any]
+    first: int | None
+
+    def __init__(
+        self,
+        repeats: int,
+        stands_for: str,
+        own: bool = False,
+        settings: Mapping[str, Any] = {},
+        first: int | None = None,
+        **more: Any,
+    ) -> None:
+        self.repeats, self.stands_for, self.own, self.first = repeats, stands_for, own, first
+        self.settings = {**settings, **more}
 
 
 @dataclass(frozen=True)
@@ -105,8 +125,24 @@ class Experiment:
 
     def digest(self, size: str) -> str:
         """What the values of a repeat depend on, in twelve letters: name, protocol, settings, and the hashes of the data."""
-        parts = [self.name, self.protocol, dict(self.size(size).settings), {name: _hash(name) for name in self.data}]
+        parts = [self.name, self.protocol, self.size(size).settings, {name: _hash(name) for name in self.data}]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+
+    def like(
+        self,
+        name: str,
+        *,
+        protocol: int = 1,
+        data: Sequence[str] | None = None,
+        given: Mapping[str, Any] = {},
+        **sizes: Size,
+    ) -> Experiment:
+        """The same function under another address, at other sizes.
+
+        data: those of this one if not given.  given: arguments that are the same at all sizes, and no part of a digest.
+        """
+        register = experiment(name, protocol=protocol, data=self.data if data is None else data, **sizes)
+        return register(partial(self.measure, **given))
 
     def __call__(self, repeat: int, size: str, device: str = "cpu") -> Values:
         """The values of one repeat, as they are measured."""
@@ -157,7 +193,7 @@ def experiment(
             except TypeError as error:
                 takes = ", ".join([*inspect.signature(measure).parameters][1:])
                 raise ValueError(f"{name} at {size}: settings: {error}; it takes {takes}") from None
-            json.dumps(dict(plan.settings))
+            json.dumps(plan.settings)
             if plan.repeats < 1:
                 raise ValueError(f"{name} at {size}: repeats={plan.repeats}; give 1 or more")
         ordered = {size: named[size] for size in SIZES if size in named}
@@ -194,8 +230,5 @@ def find(name: str) -> Experiment:
 @cache
 def _hash(name: str) -> str:
     """Of a set of images, by its contents; two splits where it has two."""
-    from privlab.compute.store import digest
-    from privlab.data import load
-
-    images = load(name)
-    return digest(images.pixels, images.labels)
+    images = data.load(name)
+    return store.digest(images.pixels, images.labels)

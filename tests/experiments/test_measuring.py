@@ -70,6 +70,14 @@ def test_an_unknown_name_has_a_nearest(walk):
         experiments.run(walk.name, "banana")
 
 
+def test_the_same_function_under_another_address(walk):
+    sizes = dict(smoke=Size(1, "x"), class_=Size(3, "y", first=7, seconds=0.1))
+    run = walk.like("invented.run", given=dict(device="meta"), **sizes)
+    assert experiments.find("invented.run") is run and run.data == walk.data and run.range("class") == range(7, 10)
+    assert run.size("class").settings == dict(seconds=0.1) and run.measure.keywords == dict(device="meta")
+    assert next(run(3, "smoke")) == next(walk(3, "smoke")) and run.digest("smoke") != walk.digest("smoke")
+
+
 def test_what_is_missing_is_measured_once(walk, tmp_path):
     measure = partial(experiments.measure, [walk.name], "class", jobs=1, root=tmp_path, progress=False)
     assert measure().startswith("6 repeats at class: 6 done in ")
