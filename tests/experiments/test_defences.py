@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from privlab.course.lab_13 import experiments as defences
+from privlab.defences import noise_budget
 from privlab.experiments.victims.defended_client import ROWS, WAYS, Client, Pair, spent
 from privlab.ledger import papers
 from privlab.ledger.comparison import names
@@ -51,7 +52,7 @@ def test_repeats_have_their_own_photograph_and_weights():
 @pytest.mark.parametrize("way", WAYS)
 def test_each_way_spends_one_energy(way):
     client = Client(0, **TINY, **QUICK)
-    measured = defences.noise_budget.measured(client.network)
+    measured = noise_budget.measured(client.network)
     noisy = spent(way, 0.5, measured)(client.update, client.network, 1)
     noise = sum((noisy.grads[n] - g).square().sum() for n, g in client.update.grads.items()).sqrt()
     assert noise / client.update.norm == pytest.approx(0.5, rel=0.15)
