@@ -130,11 +130,11 @@ size
 # Our networks have a quarter of the channels and one block in each stage, with fresh weights. The bar says how long the fourteen searches take.
 
 # %%
-search = designs.Search(
+trial = designs.trial(
     seed, "annealed", 3 if quick else 150, width=0.25, depths=(1,) * 4, device=device
 )
 bar = tqdm(STEPS, desc="searches", leave=False)
-found = {n: search.result(n, search.fair(n)).images for n in bar}
+found = {n: trial.result(n, trial.fair(n)).images for n in bar}
 
 # %% [markdown]
 # ## One slider
@@ -143,7 +143,7 @@ found = {n: search.result(n, search.fair(n)).images for n in bar}
 # small network. The counts are of the paper's network. Step 3 changes nothing here: our stages have one block each.
 
 # %%
-morph = morphing.Morph(found, search.photograph)
+morph = morphing.Morph(found, trial.images)
 morph
 
 # %%
@@ -160,7 +160,7 @@ display(
     text(
         "On this one photograph, after {} iterations of the search, the SSIM gains "
         "most at step {}, {}: {:+.2f}. It is {:.2f} at step 1 and {:.2f} at step 14.{}",
-        search.steps,
+        trial.steps,
         *(largest, STEPS[largest].name, gain[largest], morph.ssim[1], morph.ssim[14]),
         " So few iterations only try the code: these pictures show nothing yet, and a "
         "run of the profile `class` may answer otherwise." * quick,

@@ -120,7 +120,7 @@ plots.images(images, captions=captions, alt=says)
 # far is the gradient of a plain grey image from that of a photograph? The attacker can measure it on public photographs:
 
 # %%
-print(getsource(designs.Search.from_grey))
+print(getsource(designs.DesignTrial.from_grey))
 
 # %% [markdown]
 # Here is the calibrated weight of five patterns, in units of that of step 9:
