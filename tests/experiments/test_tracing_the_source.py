@@ -5,12 +5,12 @@ import torch
 
 from privlab import models
 from privlab.attacks.gradient_inversion import objectives
+from privlab.attacks.gradient_inversion.results import Result
 from privlab.course.lab_08 import experiments as lab
-from privlab.experiments import reconstruction
 
 
 def test_selections_are_what_their_names_say():
-    model = lab.victim("three_blocks", 0, 1.0, "cpu")
+    model = lab.victim(lab.client(0), "three_blocks")
     chosen = lab.selections(model)
     everything = {name for name, _ in model.named_parameters()}
     assert {*chosen["all"]} == everything
@@ -33,8 +33,9 @@ def test_a_weight_changes_smoothness_and_nothing_else():
 
 
 def test_balanced_parts_have_one_length():
-    model = lab.victim("three_blocks", 0, 1.0, "cpu")
-    leak = lab.observe(model, *reconstruction.photograph(0))
+    trial = lab.client(0)
+    model = lab.victim(trial, "three_blocks")
+    leak = trial.leak(model)
     search = lab.balanced(lab.attack_of("annealed", 2), model, leak)
     factors = objectives.by_part(model, **{part: 1.0 for part in lab.PARTS})
     assert factors.keys() == leak.grads.keys()
@@ -48,7 +49,7 @@ def test_balanced_parts_have_one_length():
 
 def test_curvature_is_that_of_the_cosine_distance():
     """Against second differences of the distance itself, along the same directions."""
-    model = lab.victim("three_blocks", 0, 1.0, "cpu").double()
+    model = lab.victim(lab.client(0), "three_blocks").double()
     grey, label = torch.full((1, 3, 32, 32), 0.5, dtype=torch.float64), torch.zeros(1, dtype=torch.long)
     middle = model.normalise(grey)
     weights = [p for p in model.parameters()]
@@ -64,17 +65,16 @@ def test_curvature_is_that_of_the_cosine_distance():
         for d in directions
     ]
     assert lab.curvature(model, 7) == pytest.approx(torch.stack(seen).mean().item(), rel=0.02)
-    assert lab.fair_weight(model, model, 7) == 1.0
 
 
 def test_parts_are_searched_for_from_one_noise_with_what_they_hold(monkeypatch):
     asked = []
 
-    def search(attack, model, leak, seed):
-        asked.append(({*leak.grads}, seed, model))
-        return type("Answer", (), {"images": torch.rand(1, 3, 32, 32)})()
+    def search(trial, attack, model, leak):
+        asked.append(({*leak.grads}, trial.number, model))
+        return Result(images=torch.rand(1, 3, 32, 32))
 
-    monkeypatch.setattr(reconstruction, "search", search)
+    monkeypatch.setattr(lab.Trial, "search", search)
     values = dict(lab.parts(2, "smoke"))
     assert len(asked) == 13 and {seed for _, seed, _ in asked} == {2_002} and len({id(m) for *_, m in asked}) == 1
     groups = lab.selections(asked[0][2])
