@@ -106,7 +106,7 @@ drawings.show("00.client_and_server")
 # The loss of the search has two terms: how far the gradients are apart, and how rough the image is. The *weight of smoothness* multiplies the second (lab 04
 # calls it the regularisation weight). In some networks different images have nearly equal gradients. There the first term is small, and
 # a weight that suits other networks makes the second outweigh it. So we measure in each network how far the gradient of a plain grey image is from those of a few
-# public photographs. The farther it is, the larger we choose the weight. We call this a **calibrated weight**, and `fair` in the code.
+# public photographs. The farther it is, the larger we choose the weight. We call this a **calibrated weight**, and `calibrated` in the code.
 #
 # The paper has one weight for all fourteen. [A deeper notebook](deeper/09_weight_of_smoothness.ipynb) has the paper's way beside ours, and shows what this changes.
 
@@ -134,7 +134,7 @@ trial = designs.trial(
     seed, "annealed", 3 if quick else 150, width=0.25, depths=(1,) * 4, device=device
 )
 bar = tqdm(STEPS, desc="searches", leave=False)
-found = {n: trial.result(n, trial.fair(n)).images for n in bar}
+found = {n: trial.calibrated(trial.design(n)) for n in bar}
 
 # %% [markdown]
 # ## One slider

@@ -130,7 +130,7 @@ for setting in micro_designs.COMBINATIONS:  # such as (0, 1, 0, 0): only the ste
     changes = {}
     for ways, on in zip(micro_designs.SWITCHES.values(), setting, strict=True):
         changes |= ways[on]
-    found[setting] = trial.result(9, trial.fair(9, **changes), **changes).images
+    found[setting] = trial.calibrated(trial.design(9, **changes))
 
 # %% [markdown]
 # ## The switches

@@ -26,8 +26,8 @@ def test_a_fair_weight_is_one_on_step_9_and_looks_at_public_photographs_alone(mo
     monkeypatch.setattr(
         data.Images, "one", lambda self, i, size=None: asked.append((self.split, i)) or one(self, i, size)
     )
-    assert trial.fair(9) == 1.0 and set(asked) == {("train", 0), ("train", 1)}
-    weight = trial.fair(8)
+    assert trial.fair(trial.design(9)) == 1.0 and set(asked) == {("train", 0), ("train", 1)}
+    weight = trial.fair(trial.design(8))
     assert weight > 0 and float(f"{weight:.1g}") == weight
 
 

@@ -7,6 +7,7 @@ from privlab import models
 from privlab.attacks.gradient_inversion import objectives
 from privlab.attacks.gradient_inversion.results import Result
 from privlab.course.lab_08 import experiments as lab
+from privlab.experiments.victims.designs import matching
 
 
 def test_selections_are_what_their_names_say():
@@ -24,11 +25,11 @@ def test_selections_are_what_their_names_say():
 
 
 def test_a_weight_changes_smoothness_and_nothing_else():
-    one, tenth = lab.attack_of("annealed", 5), lab.attack_of("annealed", 5, 0.1)
+    one, tenth = matching("annealed", 5), matching("annealed", 5, 0.1)
     assert one.terms[0] == tenth.terms[0] and one.lr == tenth.lr
     assert tenth.terms[1].weight == pytest.approx(one.terms[1].weight / 10)
     assert tenth.terms[1].end == pytest.approx(one.terms[1].end / 10)
-    paper = lab.attack_of("inverting_gradients", 5, 10.0)
+    paper = matching("inverting_gradients", 5, 10.0)
     assert paper.terms[1].weight == pytest.approx(1e-3) and paper.terms[1].end is None
 
 
@@ -36,7 +37,7 @@ def test_balanced_parts_have_one_length():
     trial = lab.client(0)
     model = lab.victim(trial, "three_blocks")
     leak = trial.leak(model)
-    search = lab.balanced(lab.attack_of("annealed", 2), model, leak)
+    search = lab.balanced(matching("annealed", 2), model, leak)
     factors = objectives.by_part(model, **{part: 1.0 for part in lab.PARTS})
     assert factors.keys() == leak.grads.keys()
     weights = search.terms[0].value.weights

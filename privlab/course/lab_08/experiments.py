@@ -15,10 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor, func, nn
 
 from privlab import data, metrics, models, training
-from privlab.attacks.gradient_inversion import GradientMatching, adaptive, closed_form, objectives, presets
+from privlab.attacks.gradient_inversion import GradientMatching, adaptive, closed_form, objectives
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
 from privlab.experiments.trial import Trial
+from privlab.experiments.victims.designs import matching
 from privlab.leak import Leak
 
 PARTS = ("stem", "attention", "mlp", "norm", "head")
@@ -59,16 +60,6 @@ def selections(model: nn.Module) -> dict[str, list[str]]:
         **{f"only_{name}": inside for name, inside in of.items()},
         "withheld": [n for n in names if n not in kept_back],
     }
-
-
-def attack_of(attack: str, steps: int, times: float = 1.0) -> GradientMatching:
-    """A preset with a multiple of its weight on smoothness; directions are differences where these agree with the exact ones."""
-    made: GradientMatching = getattr(presets, attack)(steps)
-    smooth = [
-        replace(t, weight=t.weight * times, end=t.end and t.end * times) if t.name == "smoothness" else t
-        for t in made.terms
-    ]
-    return replace(made, terms=tuple(smooth), derivative="auto")
 
 
 def balanced(search: GradientMatching, model: nn.Module, leak: Leak) -> GradientMatching:
@@ -131,10 +122,10 @@ def parts(repeat: int, shape: str, attack: str, steps: int, weights: Sequence[fl
     leak, pictures, seen = trial.leak(model), [trial.images], selections(model)
     for times in weights:
         for chosen in ("all", *PARTS):
-            image = trial.search(attack_of(attack, steps, times), model, leak.only(seen[chosen])).images
+            image = trial.search(matching(attack, steps, times), model, leak.only(seen[chosen])).images
             pictures += [image] * (times == 1)
             yield from trial.scores(f"{chosen}_layers{TIMES[times]}", image)
-    even = trial.search(balanced(attack_of(attack, steps), model, leak), model, leak)
+    even = trial.search(balanced(matching(attack, steps), model, leak), model, leak)
     yield from trial.scores("balanced", even.images)
     for part, names in models.parts.group(model).items():
         yield f"share_of_square[{part}]", (leak.only(names).norm / leak.norm).item() ** 2
@@ -165,7 +156,7 @@ def best_weights(
     for part in chosen:
         names, theirs, mine = selections(model)[part], {}, {}
         for times in weights:
-            attack = attack_of("annealed", steps, times)
+            attack = matching("annealed", steps, times)
             theirs[times], mine[times] = (reached(each, attack, model, names) for each in (trial, own))
             yield f"psnr[{part}_layers{TIMES[times]}]", theirs[times]
             yield f"psnr[{part}_layers, own_photograph{TIMES[times]}]", mine[times]
@@ -206,7 +197,7 @@ def depth(repeat: int, steps: int, images: int, epochs: int, device: str = "cpu"
     )  # fmt: skip
     yield "test_accuracy[trained]", history.test_accuracy[-1]
     weight = float(f"{curvature(trained, seed) / curvature(fresh, seed):.1g}")  # to it what 1 is to the fresh one
-    attack, by_cosine, by_norms = (attack_of("annealed", steps, times) for times in (1.0, weight, 40 * weight**0.5))
+    attack, by_cosine, by_norms = (matching("annealed", steps, times) for times in (1.0, weight, 40 * weight**0.5))
     for row in (*ROWS, *ALONE):
         yield f"psnr[fresh_cosine, {row}]", reached(trial, attack, fresh, selections(fresh)[row])
     for row in ROWS:

@@ -19,7 +19,7 @@ from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
 from privlab.experiments.trial import relative_residual
 from privlab.experiments.victims import designs
-from privlab.experiments.victims.designs import SCORES
+from privlab.experiments.victims.designs import SCORES, matching
 from privlab.leak import Leak, observe
 from privlab.models import morph
 
@@ -43,12 +43,6 @@ def by_tensor(leak: Leak) -> objectives.Objective:
     return objectives.weighted(objectives.cosine_distance, lengths)
 
 
-def searching(repeat: int, steps: int, device: str, **how: Any) -> designs.DesignTrial:
-    """The searches of a repeat, with pictures on the way at the shares of the paper's Figure 7."""
-    moments = tuple(sorted({round(steps * part) for part in (0, 1 / 60, 1 / 30, 1 / 6, 1 / 3, 1)}))
-    return designs.trial(repeat, steps=steps, snapshots=moments, device=device, **how)
-
-
 @experiment(
     "fourteen_steps.steps",
     data=("cifar10",),
@@ -60,14 +54,16 @@ def searching(repeat: int, steps: int, device: str, **how: Any) -> designs.Desig
 )
 def steps(repeat: int, steps: int, patience: int, chosen: Sequence[int], device: str = "cpu", **how: Any) -> Values:
     """Table 8: one photograph, one start, a draw of weights for each step; steps 8 to 10 by the paper's search, for longer."""
-    trial = searching(repeat, steps, device, **how)
+    shares = (0, 1 / 60, 1 / 30, 1 / 6, 1 / 3, 1)  # of the paper's Figure 7
+    moments = tuple(sorted({round(steps * share) for share in shares}))
+    trial = designs.trial(repeat, steps=steps, snapshots=moments, device=device, **how)
     yield from trial.guesses("cifar10, ", f"{SCORES} lpips")
-    results = {n: trial.result(n) for n in chosen}
+    results = {n: trial.inverted(trial.design(n)) for n in chosen}
     for n, result in results.items():
         yield from trial.scores(f"step_{n}", result.images, f"{SCORES} lpips")
-    patient = searching(repeat, patience, device, **{**how, "attack": "inverting_gradients"})
+    patient = replace(trial, steps=patience, attack="inverting_gradients")
     for n in PATIENT:
-        yield from trial.scores(f"step_{n}, long", patient.result(n).images, SCORES)
+        yield from trial.scores(f"step_{n}, long", patient.inverted(trial.design(n)).images, SCORES)
     yield "picture[steps]", tiled([[trial.images, *(result.images for result in results.values())]])
     shown = [results[n] for n in CURVED if n in results]
     yield "picture[way]", tiled([[s.images for s in result.snapshots] for result in shown])
@@ -81,9 +77,9 @@ def steps(repeat: int, steps: int, patience: int, chosen: Sequence[int], device:
 )
 def jumps(repeat: int, device: str = "cpu", **how: Any) -> Values:
     """Table 8 once more, at two of the three jumps that the paper names: to patches (steps 3 and 4), and to LayerNorm (11 and 12)."""
-    trial = searching(repeat, device=device, **how)
+    trial = designs.trial(repeat, device=device, **how)
     yield from trial.guesses("cifar10, ", SCORES)
-    images = [trial.result(n).images for n in JUMPS]
+    images = [trial.inverted(trial.design(n)).images for n in JUMPS]
     for n, image in zip(JUMPS, images, strict=True):
         yield from trial.scores(f"step_{n}", image, SCORES)
     yield "picture[photograph_and_steps]", tiled([[trial.images, *images]])
@@ -101,7 +97,7 @@ def distances(repeat: int, chosen: Sequence[int], device: str = "cpu", **how: An
 
     from_grey: of a grey image's gradient from the photograph's, in double precision.  spread: standard deviation of the last features.
     """
-    trial = searching(repeat, device=device, **how)
+    trial = designs.trial(repeat, device=device, **how)
     yield from trial.guesses("cifar10, ", SCORES)
     pictures = [trial.images]
     for n in chosen:
@@ -109,7 +105,8 @@ def distances(repeat: int, chosen: Sequence[int], device: str = "cpu", **how: An
         leak = trial.leak(model)
         ways = {"whole": objectives.cosine_distance, "by_tensor": by_tensor(leak)}
         for name, distance in ways.items():
-            pictures.append(trial.search(adaptive.compared(trial.matching(), distance), model, leak).images)
+            attack = adaptive.compared(matching(trial.attack, trial.steps), distance)
+            pictures.append(trial.search(attack, model, leak).images)
             yield from trial.scores(f"{name}, step_{n}", pictures[-1], SCORES)
         exact = model.double()
         x = trial.images.double().to(device)
@@ -130,9 +127,9 @@ def distances(repeat: int, chosen: Sequence[int], device: str = "cpu", **how: An
 )
 def weightless(repeat: int, device: str = "cpu", **how: Any) -> Values:
     """Step 9 by whole gradients and exact derivatives, without any wish for a smooth picture: is it the weight that hides it?"""
-    trial = searching(repeat, device=device, **how)
+    trial = designs.trial(repeat, device=device, **how)
     yield from trial.guesses("weightless, ")
-    attack = replace(trial.matching().without("smoothness"), derivative="exact")
+    attack = replace(matching(trial.attack, trial.steps).without("smoothness"), derivative="exact")
     yield from trial.scores("weightless, step_9", trial.search(attack, trial.design(9)).images, SCORES)
 
 
@@ -145,20 +142,21 @@ def weightless(repeat: int, device: str = "cpu", **how: Any) -> Values:
 )
 def searches(repeat: int, passes: int, device: str = "cpu", **how: Any) -> Values:
     """The same steps by other searches: Adam at a fair weight of smoothness, and Gauss-Newton; and how far a grey image's gradient is."""
-    trial = searching(repeat, device=device, **how)
+    trial = designs.trial(repeat, device=device, **how)
     yield from trial.guesses("cifar10, ", SCORES)
-    apart = {n: trial.from_grey(trial.design(n)) for n in ALL}
-    for n, distance in apart.items():
-        yield f"from_grey[step_{n}]", distance
-    yield "from_grey_ratio[largest_over_smallest]", max(apart.values()) / min(apart.values())
-    for n in CURVED:
-        weight = trial.fair(n)
-        yield f"fair_weight[step_{n}]", weight
-        yield from trial.scores(f"one_weight, step_{n}", trial.result(n).images, SCORES)
-        yield from trial.scores(f"fair, step_{n}", trial.result(n, weight).images, SCORES)
-        curved = trial.gauss_newton(n, passes)
-        yield from trial.scores(f"gauss_newton, step_{n}", curved.images, SCORES)
-        yield f"relative_residual[gauss_newton, step_{n}]", relative_residual(curved, trial.design(n))
+    apart = []
+    for n in ALL:
+        model = trial.design(n)
+        apart.append(trial.from_grey(model))
+        yield f"from_grey[step_{n}]", apart[-1]
+        if n in CURVED:
+            yield f"fair_weight[step_{n}]", trial.fair(model)
+            yield from trial.scores(f"one_weight, step_{n}", trial.inverted(model).images, SCORES)
+            yield from trial.scores(f"fair, step_{n}", trial.calibrated(model), SCORES)
+            curved = trial.gauss_newton(model, passes)
+            yield from trial.scores(f"gauss_newton, step_{n}", curved.images, SCORES)
+            yield f"relative_residual[gauss_newton, step_{n}]", relative_residual(curved, model)
+    yield "from_grey_ratio[largest_over_smallest]", max(apart) / min(apart)
 
 
 @experiment(
@@ -183,10 +181,11 @@ def reasons(repeat: int, block: int, side: int, chosen: Sequence[int], device: s
     block: side of the squares of pixels that the Jacobian is taken along.  side: of the photographs that receptive fields are measured on.
     The rank correlations are over the steps of this repeat.
     """
-    trial, wide = searching(repeat, device=device, **how), data.load("imagenet_samples")
+    trial, wide = designs.trial(repeat, device=device, **how), data.load("imagenet_samples")
     views = torch.cat([wide.one((2 * trial.number + i) % len(wide), size=side)[0] for i in range(2)])
     names = ("effective_rank", "condition", "bearing", "receptive_area")
     found: dict[str, dict[int, float]] = {name: {} for name in names}
+    leaked: dict[str, dict[int, float]] = {"psnr": {}, "fair_psnr": {}}
     for n in chosen:
         model = trial.design(n)
         for part in (0.0, 0.5, 0.8, 0.95):
@@ -196,24 +195,22 @@ def reasons(repeat: int, block: int, side: int, chosen: Sequence[int], device: s
                 found["bearing"][n] = cosine
         found["receptive_area"][n] = area(lambda x, m=model: m.forward_features(x, stages=3), model, views)
         yield f"receptive_area[step_{n}]", found["receptive_area"][n]
+        leaked["psnr"][n] = metrics.psnr(trial.inverted(model).images, trial.images).item()
         if n in CURVED:
             singular = sensitivity.spectrum(model, trial.images, trial.labels, block=block)
             found["effective_rank"][n] = sensitivity.effective_rank(singular)
             found["condition"][n] = sensitivity.condition(singular, share=0.5)
             yield f"effective_rank[step_{n}]", found["effective_rank"][n]
             yield f"log10_condition[step_{n}]", math.log10(found["condition"][n])
+            leaked["fair_psnr"][n] = metrics.psnr(trial.calibrated(model), trial.images).item()
     others: dict[str, dict[str, Any]] = {"vit": dict(patch_size=16, position_std=1.0), "swin": {}}
     for name, changes in others.items():
         model = trial.network(f"{name}_cifar", img_size=side, **changes)
         yield f"receptive_area[{name}]", area(last_map(model), model, views)
-    leaked = {
-        "psnr": {n: trial.result(n) for n in chosen},
-        "fair_psnr": {n: trial.result(n, trial.fair(n)) for n in chosen if n in CURVED},
-    }
-    for (name, values), (key, results) in itertools.product(found.items(), leaked.items()):
-        common = [n for n in values if n in results]
-        levels = [metrics.psnr(results[n].images, trial.images).item() for n in common]
-        yield f"spearman[{name}, {key}]", spearmanr([values[n] for n in common], levels).statistic
+    for (name, values), (key, levels) in itertools.product(found.items(), leaked.items()):
+        common = [n for n in values if n in levels]
+        pairs = [values[n] for n in common], [levels[n] for n in common]
+        yield f"spearman[{name}, {key}]", spearmanr(*pairs).statistic
 
 
 def homeward(model: nn.Module, image: Tensor, label: Tensor, part: float, seed: int) -> float:

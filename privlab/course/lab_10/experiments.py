@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import torch
@@ -53,15 +54,15 @@ def activations(repeat: int, device: str = "cpu", **how: Any) -> Values:
     trial, images = designs.trial(repeat, device=device, **how), {}
     yield from trial.guesses("cifar10, ", SCORES)
     for kind, pattern in itertools.product(KINDS, PATTERNS):
-        changes: dict[str, Any] = dict(activation=kind, activations=pattern)
-        images[kind, pattern] = trial.result(9, **changes).images
+        design = partial(trial.design, 9, activation=kind, activations=pattern)
+        images[kind, pattern] = trial.inverted(design()).images
         yield from trial.scores(f"{kind}, act_{pattern}", images[kind, pattern], SCORES)
-        draws = {"fair": changes} if pattern in PLACES else {}
-        draws |= {"he": dict(changes, draw="he")} if pattern in ("111", "110") else {}
-        for name, drawn in draws.items():
-            weight = trial.fair(9, **drawn)
+        draws = {"fair": design()} if pattern in PLACES else {}
+        draws |= {"he": design(draw="he")} if pattern in ("111", "110") else {}
+        for name, model in draws.items():
+            weight = trial.fair(model)
             yield f"fair_weight[{name}, {kind}, act_{pattern}]", weight
-            yield from trial.scores(f"{name}, {kind}, act_{pattern}", trial.result(9, weight, **drawn).images, SCORES)
+            yield from trial.scores(f"{name}, {kind}, act_{pattern}", trial.inverted(model, weight).images, SCORES)
     yield "picture[patterns]", tiled([[trial.images, *(images[kind, p] for p in PATTERNS)] for kind in KINDS])
 
 
@@ -73,13 +74,13 @@ def stems(repeat: int, device: str = "cpu", **how: Any) -> Values:
     for step, (name, changes) in itertools.product((9, 14), STEMS.items()):
         model = trial.design(step, **changes)
         yield from trial.scores(f"step_{step}, {name}", trial.inverted(model).images, SCORES)
-        fair[step, name] = trial.fairly(model)
+        fair[step, name] = trial.calibrated(model)
         yield from trial.scores(f"fair, step_{step}, {name}", fair[step, name], SCORES)
     means, stride = (trial.design(9, **STEMS["conv_stem"]) for _ in range(2))
     means.stem.pool, means.stem.conv.stride = nn.AvgPool2d(3, 2, 1), (2, 2)
     stride.stem.pool, stride.stem.conv.stride = nn.Identity(), (4, 4)
     rungs = {"maxima": fair[9, "conv_stem"]}
-    rungs |= {name: trial.fairly(model) for name, model in {"means": means, "stride": stride}.items()}
+    rungs |= {name: trial.calibrated(model) for name, model in {"means": means, "stride": stride}.items()}
     rungs["patches"] = fair[9, "patchify"]
     for name, image in rungs.items():
         yield from trial.scores(f"stem, {name}", image, SCORES)
@@ -94,7 +95,7 @@ def norms(repeat: int, device: str = "cpu", **how: Any) -> Values:
     for step, norm in itertools.product((9, 14), ("bn", "ln")):
         model = trial.design(step, norm=norm)
         yield from trial.scores(f"step_{step}, {norm}", trial.inverted(model).images, SCORES)
-        yield from trial.scores(f"fair, step_{step}, {norm}", trial.fairly(model), SCORES)
+        yield from trial.scores(f"fair, step_{step}, {norm}", trial.calibrated(model), SCORES)
 
 
 @experiment("micro_designs.modes", data=("cifar10",), **SEARCHES)
@@ -109,8 +110,10 @@ def modes(repeat: int, device: str = "cpu", **how: Any) -> Values:
         "ln": layered,
         "none": without_norms(trial.design(11)),
     }
-    images = {name: trial.fairly(model) for name, model in networks.items()}
-    images["ln_withheld"] = trial.fairly(layered, [name for name, _ in layered.named_parameters() if "norm" in name])
+    images = {name: trial.calibrated(model) for name, model in networks.items()}
+    images["ln_withheld"] = trial.calibrated(
+        layered, [name for name, _ in layered.named_parameters() if "norm" in name]
+    )
     for name, image in images.items():
         yield from trial.scores(f"norm, {name}", image, SCORES)
     yield "picture[norms]", tiled([[trial.images, *images.values()]])
@@ -149,7 +152,7 @@ def switches(repeat: int, device: str = "cpu", **how: Any) -> Values:
     trial, images, psnr = designs.trial(repeat, device=device, **how), [], []
     yield from trial.guesses("cifar10, ", SCORES)
     for combination in COMBINATIONS:
-        images.append(trial.fairly(trial.design(9, **combined(combination))))
+        images.append(trial.calibrated(trial.design(9, **combined(combination))))
         key = f"switches, c{''.join(map(str, combination))}"  # in the order of SWITCHES, 1 for a ConvNeXt's way
         scores = dict(trial.scores(key, images[-1], SCORES))
         psnr.append(scores[f"psnr[{key}]"])

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from privlab import data
-from privlab.attacks.gradient_inversion import GaussNewton, objectives, presets
+from privlab.attacks.gradient_inversion import GaussNewton, GradientMatching, objectives, presets
 from privlab.attacks.gradient_inversion.results import Result
 from privlab.experiments.trial import Trial
 from privlab.leak import observe
@@ -19,11 +19,21 @@ from privlab.leak import observe
 SCORES = "psnr ssim mse"
 
 
+def matching(attack: str, steps: int, weight: float = 1.0) -> GradientMatching:
+    """A search at `weight` times its usual weight of smoothness, its directions by differences where these agree with the exact ones.
+
+    attack: "inverting_gradients" or "annealed".
+    """
+    tv: Any = 1e-4 * weight if attack == "inverting_gradients" else (0.02 * weight, 1e-5 * weight)
+    made: GradientMatching = getattr(presets, attack)(steps, tv)
+    return replace(made, derivative="auto")
+
+
 @dataclass(frozen=True)
 class DesignTrial(Trial):
     """A repeat on networks of the morph.
 
-    attack: "inverting_gradients" or "annealed".  steps: of it.  shape: width and depths of all networks, see `morph.build`.
+    attack, steps: of the search, see `matching`.  shape: width and depths of all networks, see `morph.build`.
     public: photographs of the train split, no other repeat's, that a fair weight is measured on.
     snapshots: steps at which pictures are kept on the way.
     """
@@ -39,31 +49,21 @@ class DesignTrial(Trial):
         """The network of a step with some designs changed."""
         return self.network(f"morph_{step}", train, **self.shape, **changes)
 
-    def matching(self, weight: float = 1.0) -> Any:
-        """The search at `weight` times the usual weight of smoothness."""
-        tv: Any = 1e-4 * weight if self.attack == "inverting_gradients" else (0.02 * weight, 1e-5 * weight)
-        return replace(getattr(presets, self.attack)(self.steps, tv), derivative="auto")
-
     def inverted(self, model: nn.Module, weight: float = 1.0, hide: Sequence[str] = ()) -> Result:
         """What the search finds on a network.  hide: names whose gradients are withheld."""
-        return self.search(self.matching(weight), model, self.leak(model).without(hide), snapshots=self.snapshots)
+        return self.search(
+            matching(self.attack, self.steps, weight), model, self.leak(model).without(hide), snapshots=self.snapshots
+        )
 
-    def result(self, step: int, weight: float = 1.0, **changes: Any) -> Result:
-        return self.inverted(self.design(step, **changes), weight)
-
-    def gauss_newton(self, step: int, passes: int) -> Result:
-        """The same by Gauss-Newton, which no weight of smoothness has to be set for."""
-        attack = GaussNewton(steps=passes, passes=passes, derivative="auto")
-        return self.search(attack, self.design(step), snapshots=self.snapshots)
-
-    def fairly(self, model: nn.Module, hide: Sequence[str] = ()) -> Tensor:
+    def calibrated(self, model: nn.Module, hide: Sequence[str] = ()) -> Tensor:
         """The image that the search finds on a network, at the weight of smoothness that is fair to it."""
-        return self.inverted(model, self.weight_of(model), hide).images
+        return self.inverted(model, self.fair(model), hide).images
 
-    def fair(self, step: int, **changes: Any) -> float:
-        return self.weight_of(self.design(step, **changes))
+    def gauss_newton(self, model: nn.Module, passes: int) -> Result:
+        """What Gauss-Newton finds, which no weight of smoothness has to be set for."""
+        return self.search(GaussNewton(steps=passes, passes=passes, derivative="auto"), model)
 
-    def weight_of(self, model: nn.Module) -> float:
+    def fair(self, model: nn.Module) -> float:
         """The weight of smoothness that is to this network what 1 is to step 9 at 32 x 32 pixels, to one digit."""
         return float(f"{self.from_grey(model) / self._unit:.1g}")
 
