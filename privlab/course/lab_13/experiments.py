@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -62,23 +62,20 @@ LBFGS: dict[str, Any] = dict(attack="quasi_newton")
 )
 def one_update(
     repeat: int,
-    model: str,
-    changes: Mapping[str, Any],
-    attack: str,
-    steps: int,
-    levels: Sequence[float],
-    strengths: Sequence[float],
-    ways: Sequence[str],
-    rows: Sequence[str],
-    embeddings: Sequence[str],
+    levels: list[float],
+    strengths: list[float],
+    ways: list[str],
+    rows: list[str],
+    embeddings: list[str],
     device: str = "cpu",
+    **of: Any,
 ) -> Values:
     """The update of one photograph behind every defence, before attackers who know it and attackers who do not.
 
     even: noise on all numbers alike, over its size.  budget: ways to spend noise, the best informed attack.  matrix: defences by attacks.
-    strongest: the best of a row.  embedding: networks whose position embedding is fixed.
+    strongest: the best of a row.  embedding: networks whose position embedding is fixed.  of: network and search, see `Client`.
     """
-    client = Client(repeat, model, changes, attack, steps, device)
+    client = Client(repeat, **of, device=device)
     yield "psnr[guess]", client.psnr(mean_photograph())
     yield "psnr[grey]", client.psnr(torch.full_like(client.photograph, 0.5))
     for level in levels:
@@ -111,7 +108,8 @@ def one_update(
         yield f"psnr[strongest, {name}]", max(row.values())
         yield f"label_accuracy[matrix, {name}]", client.label_left(defence)
     for name in embeddings:
-        fixed = Client(repeat, model, {**changes, **EMBEDDINGS[name]}, attack, steps, device)
+        changed = {**of, "changes": {**of["changes"], **EMBEDDINGS[name]}}
+        fixed = Client(repeat, **changed, device=device)
         row = {"algebra": fixed.solved(None), "search": fixed.psnr(fixed.search(None))}
         for column, value in {**row, "strongest": max(row.values())}.items():
             yield f"psnr[embedding, {name}, {column}]", value
@@ -149,10 +147,10 @@ def training_cost(
     changes: Mapping[str, Any],
     members: int,
     epochs: int,
-    stops: Sequence[int],
-    rows: Sequence[str],
-    ways: Sequence[str],
-    embeddings: Sequence[str],
+    stops: list[int],
+    rows: list[str],
+    ways: list[str],
+    embeddings: list[str],
     private: bool,
     device: str = "cpu",
 ) -> Values:
@@ -216,7 +214,7 @@ SWAPS["all_three"] = {name: value for changes in SWAPS.values() for name, value 
 def design_swaps(
     repeat: int,
     changes: Mapping[str, Any],
-    which: Sequence[str],
+    which: list[str],
     searches: Mapping[str, int],
     members: int,
     epochs: int,

@@ -134,7 +134,7 @@ class Pair:
         """Both victims, trained here and now; from the store if they are kept there."""
         fleet = shadow_models.make(
             model, self.recipe, (self.pixels, self.classes), self.keep, model={**changes, "num_classes": 10},
-            normalise=data.NORMALISE["cifar10"], at=at, weights=True, seed=self.seed, defences=defences, device=self.device,
+            normalise=data.NORMALISE["cifar10"], at=at, seed=self.seed, defences=defences, device=self.device,
         )  # fmt: skip
         for m in range(2):
             shadow_models.train(str(fleet.folder), m, device=fleet.device)
