@@ -32,7 +32,7 @@ import warnings
 from privlab import compute, data, experiments, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.defences import perturbation
-from privlab.experiments.victims.defended_client import guess as mean_photograph
+from privlab.experiments.trial import mean_photograph
 from privlab.leak import observe
 from privlab.notebook import checks, drawings, plots, text, widgets
 

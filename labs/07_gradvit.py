@@ -31,7 +31,8 @@ from itertools import pairwise
 from privlab import compute, experiments, metrics
 from privlab.attacks.gradient_inversion import Term, priors, quasi_newton
 from privlab.course.lab_07 import schedule_editor
-from privlab.experiments.victims.batches import guesses, photographs, prior, vit
+from privlab.experiments.trial import mean_photograph
+from privlab.experiments.victims.batches import photographs, prior, vit
 from privlab.leak import observe
 from privlab.notebook import checks, drawings, plots, text, widgets
 
@@ -189,8 +190,8 @@ guess_time
 start = {"gradients": (0, 100)} | dict.fromkeys(
     ("smoothness", "patches", "statistics"), (0, 0)
 )
-mean_photograph = guesses(images)["mean_photograph"]  # made without the gradient
-editor = schedule_editor.ScheduleEditor(search, images, start, mean_photograph)
+baseline = mean_photograph().expand_as(images)  # made without the gradient
+editor = schedule_editor.ScheduleEditor(search, images, start, baseline)
 psnr = {time: editor.run(smoothness=span) for time, span in times.items()}
 helped = max(psnr, key=psnr.get)
 editor.run(smoothness=times[helped])  # shown again, not searched again

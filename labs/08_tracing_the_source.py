@@ -307,8 +307,8 @@ text(
 )
 
 # %% [markdown]
-# So the ranking depends on how the attack weighs the parts. It depends on more: on [how much a part changes with the image](deeper/08_sensitivity.ipynb), and on [the
-# regularisation weight](deeper/08_regularisation_weight.ipynb). Two deeper notebooks measure both.
+# So the ranking depends on how the attack weighs the parts. It depends on more: on how much a part changes with the image, and so on
+# [the regularisation weight](deeper/08_regularisation_weight.ipynb), which a deeper notebook measures.
 #
 # ## Withhold a third
 #

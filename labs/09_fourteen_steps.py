@@ -106,7 +106,7 @@ drawings.show("00.client_and_server")
 # The loss of the search has two terms: how far the gradients are apart, and how rough the image is. The *weight of smoothness* multiplies the second (lab 04
 # calls it the regularisation weight). In some networks different images have nearly equal gradients. There the first term is small, and
 # a weight that suits other networks makes the second outweigh it. So we measure in each network how far the gradient of a plain grey image is from those of a few
-# public photographs. The farther it is, the larger we choose the weight. We call this a **calibrated weight**, and `fair` in the code.
+# public photographs. The farther it is, the larger we choose the weight. We call this a **calibrated weight**, and `calibrated` in the code.
 #
 # The paper has one weight for all fourteen. [A deeper notebook](deeper/09_weight_of_smoothness.ipynb) has the paper's way beside ours, and shows what this changes.
 
@@ -130,11 +130,11 @@ size
 # Our networks have a quarter of the channels and one block in each stage, with fresh weights. The bar says how long the fourteen searches take.
 
 # %%
-search = designs.Search(
+trial = designs.trial(
     seed, "annealed", 3 if quick else 150, width=0.25, depths=(1,) * 4, device=device
 )
 bar = tqdm(STEPS, desc="searches", leave=False)
-found = {n: search.result(n, search.fair(n)).images for n in bar}
+found = {n: trial.calibrated(trial.design(n)) for n in bar}
 
 # %% [markdown]
 # ## One slider
@@ -143,7 +143,7 @@ found = {n: search.result(n, search.fair(n)).images for n in bar}
 # small network. The counts are of the paper's network. Step 3 changes nothing here: our stages have one block each.
 
 # %%
-morph = morphing.Morph(found, search.photograph)
+morph = morphing.Morph(found, trial.images)
 morph
 
 # %%
@@ -160,7 +160,7 @@ display(
     text(
         "On this one photograph, after {} iterations of the search, the SSIM gains "
         "most at step {}, {}: {:+.2f}. It is {:.2f} at step 1 and {:.2f} at step 14.{}",
-        search.steps,
+        trial.steps,
         *(largest, STEPS[largest].name, gain[largest], morph.ssim[1], morph.ssim[14]),
         " So few iterations only try the code: these pictures show nothing yet, and a "
         "run of the profile `class` may answer otherwise." * quick,
@@ -382,8 +382,8 @@ moved = {4, 8}  # from 8 x 8 to 4 x 4, and back
 checks.verify("09.moved", moved)
 
 # %% [markdown]
-# So these steps change two things: the stem, and the side of the maps. [A deeper notebook](deeper/09_receptive_field.ipynb) takes the second away, and attacks again. The
-# method is of wider use: undo what comes along with a change, and measure again.
+# So these steps change two things: the stem, and the side of the maps. To learn about the stem alone, undo what comes
+# along with the change, and measure again.
 #
 # ### Why there?
 #

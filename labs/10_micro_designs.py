@@ -122,7 +122,7 @@ norm = widgets.choose(
 norm
 
 # %%
-search = designs.Search(
+trial = designs.trial(
     seed, "annealed", 3 if quick else 120, width=0.25, depths=(1,) * 4, device=device
 )
 found = {}
@@ -130,7 +130,7 @@ for setting in micro_designs.COMBINATIONS:  # such as (0, 1, 0, 0): only the ste
     changes = {}
     for ways, on in zip(micro_designs.SWITCHES.values(), setting, strict=True):
         changes |= ways[on]
-    found[setting] = search.result(9, search.fair(9, **changes), **changes).images
+    found[setting] = trial.calibrated(trial.design(9, **changes))
 
 # %% [markdown]
 # ## The switches
@@ -145,9 +145,7 @@ words = {
     "norm": ("BatchNorm", "LayerNorm"),
     "kind": ("ReLU", "GELU"),
 }
-board = switchboard.Switchboard(
-    9, micro_designs.SWITCHES, words, found, search.photograph
-)
+board = switchboard.Switchboard(9, micro_designs.SWITCHES, words, found, trial.images)
 board
 
 # %%

@@ -27,11 +27,11 @@
 # %%
 import math
 
-from privlab import compute, experiments, models
+from privlab import compute, experiments
 from privlab.course.lab_13 import red_blue
+from privlab.experiments.trial import mean_photograph
 from privlab.experiments.victims import defended_client
-from privlab.experiments.victims.defended_client import guess, size, spent
-from privlab.leak import observe
+from privlab.experiments.victims.defended_client import spent, strength
 from privlab.notebook import checks, drawings, plots, text, widgets
 
 from IPython.display import display
@@ -70,7 +70,7 @@ client = defended_client.Client(mine.repeats[0] + seed, *victim)
 found = {
     "algebra": client.algebra(client.update),
     "search": client.search(None),
-    "baseline": guess(),
+    "baseline": mean_photograph(),
 }
 titles = [f"{name}: {client.psnr(image):.0f} dB" for name, image in found.items()]
 says = f"The client's photograph, and what each attack recovers: {', '.join(titles)}."
@@ -164,7 +164,7 @@ toughest = widgets.choose("At noise of a tenth, which attack recovers most?", [*
 toughest
 
 # %%
-levels = {0.01: size(0.01), 0.1: size(0.1)}
+levels = {0.01: strength(0.01), 0.1: strength(0.1)}
 series = {
     who: {
         level: f"psnr[even, {at}, {key}] - psnr[guess]" for level, at in levels.items()
@@ -256,24 +256,22 @@ desk = {
 
 
 # %%
-def attacked(defence, network=None, update=None, **changes):  # attack -> image
+def attacked(client, defence):  # attack -> image
     knows = defence is not None and defence.by in defended_client.KNOWN
-    sent = update or client.update
-    sent = sent if defence is None else defence(sent, client.network, client.seed)
+    sent = client.sent(defence)
     noise = defence.deviations(sent, client.network) if knows else None
-    images = {"algebra": client.algebra(sent, network=network)}
-    images["algebra, informed"] = client.algebra(sent, noise, network)
-    images["search"] = client.search(defence, **changes)
-    images["search, informed"] = client.search(defence, knows, **changes)
+    images = {"algebra": client.algebra(sent)}
+    images["algebra, informed"] = client.algebra(sent, noise)
+    images["search"] = client.search(defence)
+    images["search, informed"] = client.search(defence, knows)
     return images
 
 
-board = {name: attacked(defence) for name, defence in desk.items()}
-fixed = defended_client.EMBEDDINGS["fixed_rank_4"]  # a change of the network
-other = models.build(how["model"], seed=client.seed, **how["changes"], **fixed)
-other = other.to(device)
-update = observe(other, client.photograph, client.label)
-board["fixed embedding, rank 4"] = attacked(None, other, update, **fixed)
+board = {name: attacked(client, defence) for name, defence in desk.items()}
+fixed = {**how["changes"], **defended_client.EMBEDDINGS["fixed_rank_4"]}
+other = (how["model"], fixed, *victim[2:])  # the same photograph, a changed network
+other = defended_client.Client(mine.repeats[0] + seed, *other)
+board["fixed embedding, rank 4"] = attacked(other, None)
 
 # %%
 training = experiments.find("defences.training_cost").size(mine_cost.size).settings
@@ -304,7 +302,7 @@ safest
 # them, and look at the pictures.
 
 # %%
-game = red_blue.Duel(client.photograph, guess(), board, cost)
+game = red_blue.Duel(client.photograph, mean_photograph(), board, cost)
 game
 
 # %%

@@ -96,13 +96,7 @@ text(
 # ## Which ViT?
 #
 # Table 3 attacks ViTs and DeiTs of several sizes. Smaller patches, larger models and *distillation* (training on the answers of another model) are said to leak more.
-# This needs the published weights and a GPU: `python -m privlab measure gradvit.zoo --size gpu --device cuda`.
-
-# %%
-experiments.load("gradvit.zoo")
-
-# %% [markdown]
-# A small version of the first statement: the same small ViT, with patches of 4 and of 8 pixels, at both sizes of the position embedding. It has no image prior.
+# That table needs the published weights and a GPU. Here is a small version of the first statement: the same small ViT, with patches of 4 and of 8 pixels, at both sizes of the position embedding. It has no image prior.
 #
 # ### Predict
 

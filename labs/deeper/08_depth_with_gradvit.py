@@ -183,28 +183,6 @@ lost = "psnr[fresh_cosine, all] - psnr[fresh_cosine, withheld]"
 withheld.against(round(shown.mean(lost), 2))
 
 # %% [markdown]
-# ## A batch
-#
-# GradViT attacks eight images at once. Here are two, on a fresh network, with the cosine. Is the order of attention and MLP that of a single image?
-#
-# ### Predict
-
-# %%
-order = widgets.predict("Two images, attention minus MLP:", -5, 5, "dB")
-order
-
-# %%
-kept_two = experiments.load("tracing_the_source.batch")
-mine_two = experiments.run("tracing_the_source.batch", profile, device=device)
-two = {part: f"psnr[batch_2, {part}]" for part in ("all", "attention", "mlp")}
-two |= {"mean photograph": "psnr[batch_2, mean_photograph]"}
-plots.evidence(kept_two, mine_two, two, xlabel="PSNR in dB, two images")
-
-# %%
-ahead = "psnr[batch_2, attention] - psnr[batch_2, mlp]"
-order.against(round((kept_two or mine_two).mean(ahead), 2))
-
-# %% [markdown]
 # ## What is different here
 #
 # Tables 4 and 5 have batches of 8 photographs of ImageNet, a trained ViT-B/16, and an image prior. The experiment of the three settings has one image, a ViT of three blocks, no prior, and takes from GradViT the distance

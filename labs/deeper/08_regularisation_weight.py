@@ -11,8 +11,7 @@
 #
 # After this notebook you can
 # - say why one weight for all parts is a choice;
-# - read a ranking together with the weight that it was made with;
-# - repeat a comparison at another scale of the position embedding.
+# - read a ranking together with the weight that it was made with.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
@@ -103,59 +102,6 @@ for part, (one, other) in pairs.items():
 # %% [markdown]
 # This takes the better image by a look at the photograph, which an attacker does not have. It shows what the choice of a weight can bring at least: some parts may want a
 # *higher* one.
-#
-# ## A control: the usual position embedding
-#
-# So far the position embedding had a standard deviation of 1. timm's ViTs have 0.02. There the gradient changes more with the image, relative to its length. To give
-# smoothness the same importance, the weight is set in units of the curvature. An attacker can do this: they have the network, and take a grey image.
-#
-# ### Predict
-
-# %%
-LESS, SAME, MORE = "less", "about as much", "more"
-scale = widgets.choose(
-    "With the small embedding, the search finds in the stem", [LESS, SAME, MORE]
-)
-scale
-
-# %%
-kept_scale = experiments.load("tracing_the_source.position_scale")
-mine_scale = experiments.run(
-    "tracing_the_source.position_scale", profile, device=device
-)
-scales = {"1": "std_1", "0.02": "std_0p02"}
-rows = {
-    f"{part}, std {std}": f"psnr[{part}_layers, {key}]"
-    for std, key in scales.items()
-    for part in ("all", "stem")
-}
-rows |= {"mean photograph": "psnr[position_scale, mean_photograph]"}
-plots.evidence(kept_scale, mine_scale, rows, xlabel="PSNR in dB, by search")
-
-# %%
-of = kept_scale or mine_scale
-gain = of.mean("psnr[stem_layers, std_0p02] - psnr[stem_layers, std_1]")
-found = MORE if gain > 1 else LESS if gain < -1 else SAME
-scale.against(None if of.size == "smoke" else found)  # too short to say
-
-# %% [markdown]
-# The closed form reads the stem of the same networks, and has no weight to choose.
-#
-# ### Predict
-
-# %%
-linear = widgets.predict("Closed form, stem, standard deviation 0.02:", 0, 160, "dB")
-linear
-
-# %%
-forms = {f"std {std}": f"psnr[stem_closed_form, {key}]" for std, key in scales.items()}
-plots.evidence(kept_scale, mine_scale, forms, xlabel="PSNR in dB, by linear equations")
-
-# %%
-linear.against(round(of.mean("psnr[stem_closed_form, std_0p02]")))
-
-# %% [markdown]
-# Compare the two charts: a table of searches tells what one search could see.
 #
 # ## Read on
 #

@@ -32,7 +32,6 @@ from privlab.course.lab_09 import experiments as fourteen_steps
 from privlab.notebook import checks, plots, text, widgets
 
 import torch
-from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"
@@ -199,53 +198,6 @@ text(
 
 # %% [markdown]
 # The Jacobian is taken along squares of pixels, from random sums of its rows, and is exact to about an eighth. A rank correlation over seven steps has a wide spread. It can refute an explanation sooner than it can prove one.
-
-# %% [markdown]
-# ## And what came along?
-#
-# Steps 4 and 8 change the stem, and with it the side of all maps (lab 09, exercises 3 and 4). The experiment takes the second away.
-#
-# - *Patches*: step 4, but without the pooling. Then the side stays what it was at step 3.
-# - *New stem*: step 8, but with the pooling. Then the side stays what it was at step 7.
-#
-# Do the patches alone help the attacker? A change helps if the PSNR rises in at least seven of the eight repeats, and costs if it falls in as many.
-
-# %%
-HELPS, HURTS = (
-    "yes, in seven repeats or more",
-    "no, they cost the attacker in seven or more",
-)
-NEITHER = "neither: the repeats disagree"
-stem = widgets.choose(
-    "With the side unchanged, do patches help?", [HELPS, HURTS, NEITHER]
-)
-stem
-
-# %%
-kept_map = experiments.load("fourteen_steps.resolution")
-full = experiments.load("fourteen_steps.steps")
-mine_map = experiments.run("fourteen_steps.resolution", profile, device=device)
-change = "psnr[at_one_resolution, {0}] - psnr[at_one_resolution, before_{0}]"
-rows = {"patches": change.format("patchify"), "new stem": change.format("stem")}
-plots.evidence(kept_map, mine_map, rows, xlabel="difference of PSNR in dB")
-
-# %%
-counts = {name: kept_map.above(row, 0) for name, row in rows.items()}
-more, n = counts["patches"], len(kept_map)
-display(
-    stem.against(HELPS if more >= n - 1 else HURTS if more <= 1 else NEITHER),
-    text(
-        "Patches change the PSNR by {:+.1f} dB, and in {} of {} repeats they help. The "
-        "new stem changes it by {:+.1f} dB, and helps in {}. All networks here have "
-        "the paper's single weight, and no picture is clearly better than the mean "
-        "photograph. In the paper's networks, as we read them, searched for long, "
-        "patches and all that comes along change the PSNR by {:+.1f} dB, where the "
-        "paper prints +2.4.",
-        *(kept_map.mean(rows["patches"]), more, n),
-        *(kept_map.mean(rows["new stem"]), counts["new stem"]),
-        full.mean("psnr[step_4] - psnr[step_3]"),
-    ),
-)
 
 # %% [markdown]
 # ## Read on

@@ -267,11 +267,9 @@ text(
 # %% [markdown]
 # ## What a step is for
 #
-# These steps are taken for accuracy. Table 8 has the accuracy of each step on CIFAR-10. Training takes hours, and runs at `gpu` (fewer images and epochs) and `paper`.
+# These steps are taken for accuracy. Table 8 has the accuracy of each step on CIFAR-10. Training them takes days of a GPU, and is not done here.
 
 # %%
-if profile in ("gpu", "paper"):
-    experiments.run("fourteen_steps.task_accuracy", profile, device=device)
 task = table[table["metric"] == "task_acc"].set_index("step")
 task[["mean"]].rename(columns={"mean": "accuracy in the paper"})
 

@@ -11,7 +11,7 @@
 #
 # After this notebook you can
 # - compare patterns of activations at one weight, and at a calibrated one;
-# - say how much an activation bends in a given network.
+# - say whether a comparison depends on how the weights were drawn.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
@@ -30,7 +30,7 @@ from privlab import data, experiments
 from privlab.course.lab_10 import experiments as micro_designs
 from privlab.experiments.victims import designs
 from privlab.models import morph
-from privlab.notebook import plots, text, widgets
+from privlab.notebook import plots, widgets
 
 import pandas as pd
 import torch
@@ -120,7 +120,7 @@ plots.images(images, captions=captions, alt=says)
 # far is the gradient of a plain grey image from that of a photograph? The attacker can measure it on public photographs:
 
 # %%
-print(getsource(designs.Search.from_grey))
+print(getsource(designs.DesignTrial.from_grey))
 
 # %% [markdown]
 # Here is the calibrated weight of five patterns, in units of that of step 9:
@@ -177,8 +177,6 @@ drawn = widgets.predict(
 drawn
 
 # %%
-kept_trained = experiments.load("micro_designs.trained")
-mine_trained = experiments.run("micro_designs.trained", profile, device=device)
 changes = {
     "third ReLU away": ("relu, act_110", "relu, act_111"),
     "third GELU away": ("gelu, act_110", "gelu, act_111"),
@@ -187,71 +185,16 @@ changes = {
 }
 
 
-def gains(**draws):
-    return {
-        f"{what}, {draw}": f"psnr[{of}, {a}] - psnr[{of}, {b}]"
-        for what, (a, b) in changes.items()
-        for of, draw in draws.items()
-    }
-
-
-label = "what it brings the attacker on fresh networks, in dB"
-rows = gains(fair="PyTorch's draw", he="Kaiming draw")
-plots.evidence(kept, mine, rows, xlabel=label)
+rows = {
+    f"{what}, {draw}": f"psnr[{of}, {a}] - psnr[{of}, {b}]"
+    for what, (a, b) in changes.items()
+    for of, draw in (("fair", "PyTorch's draw"), ("he", "Kaiming draw"))
+}
+plots.evidence(kept, mine, rows, xlabel="what it brings the attacker, in dB")
 
 # %%
 name = "psnr[he, gelu, act_{0}] - psnr[he, relu, act_{0}]"
 drawn.against(sum(kept.mean(name.format(p)) for p in ("111", "110")) / 2)
-
-# %% [markdown]
-# And with networks that have learned a little? They start from PyTorch's draw, and each repeat has its own images.
-
-# %%
-label = "what it brings the attacker on trained networks, in dB"
-plots.evidence(kept_trained, mine_trained, gains(trained="trained"), xlabel=label)
-
-# %%
-of = kept_trained or mine_trained
-ends = [of.mean(f"psnr[trained, {k}, act_{p}]") for k in KINDS for p in ("111", "110")]
-text(
-    "These searches end at {:.1f} to {:.1f} dB, and the mean photograph has {:.1f} dB. "
-    "A search that stays below it found nothing, and what a switch brings to it says "
-    "little about the photograph.",
-    min(ends),
-    max(ends),
-    of.mean("psnr[trained, mean_photograph]"),
-)
-
-# %% [markdown]
-# ## How much does an activation bend?
-#
-# Near 0 a GELU is x / 2, a straight line. Only numbers of size 1 and more meet its bend. A ReLU has its kink at 0, whatever the size. So
-# measure it in a network: the part of an activation's output that no straight line through its input explains.
-
-# %%
-print(getsource(micro_designs.bend))
-
-# %%
-kept_bends = experiments.load("micro_designs.bends")
-mine_bends = experiments.run("micro_designs.bends", profile, device=device)
-draws = (("pytorch", "PyTorch"), ("he", "Kaiming"))
-rows = {f"{called[k]}, {name}": f"bend[{d}, {k}]" for k in KINDS for d, name in draws}
-rows |= {
-    f"GELU behind {norm}, {name}": f"bend[{d}, {key}, gelu]"
-    for norm, key in (("BatchNorm", "bn"), ("LayerNorm", "ln"))
-    for d, name in draws
-}
-label = "how much an activation bends: 0 is a straight line"
-plots.evidence(kept_bends, mine_bends, rows, xlabel=label)
-
-# %%
-text(
-    "A GELU bends by {:.2f} with PyTorch's draw and by {:.2f} with Kaiming; a ReLU by "
-    "{:.2f} and {:.2f}. So in a network that nobody initialised, GELU in place of "
-    "ReLU means less of an activation. A LayerNorm brings its input to size 1, and "
-    "undoes the draw.",
-    *(kept_bends.mean(f"bend[{d}, {k}]") for k in ("gelu", "relu") for d, _ in draws),
-)
 
 # %% [markdown]
 # ## Read on

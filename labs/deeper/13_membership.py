@@ -144,46 +144,6 @@ print(f"{multiplier * count**0.5:,.0f} times the length of one image's cut gradi
 # Even a weak promise, with so few images, asks for noise that is far longer than a gradient. The promise gets cheaper with more images. DP-SGD is trained from the
 # size `night` on; of this experiment no such repeat is committed yet.
 #
-# ## Noise on the published weights
-#
-# Zhang et al. advise noise on the *parameters* of a network that is published, and more of it for Transformers (section 7.2). How much noise takes half of the
-# attacker's advantage, and what does it cost?
-#
-# ### Predict
-
-# %%
-needs = widgets.choose(
-    "Which network needs more noise, relative to its weights?", ["ResNet", "Swin"]
-)
-needs
-
-# %%
-WEIGHTS = "defences.noise_on_weights"
-kept_weights = experiments.load(WEIGHTS)
-mine_weights = experiments.run(WEIGHTS, profile, device=device)
-levels = {x: defended_client.size(x) for x in (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)}
-series = {
-    f"{name}, {what}": {
-        x: f"{metric}[weight_noise, {name.lower()}, {key}]" for x, key in levels.items()
-    }
-    for name in ("ResNet", "Swin")
-    for what, metric in (("task", "task_acc"), ("AUC", "auc"))
-}
-label = "noise on each weight tensor, over its norm"
-plots.evidence_lines(kept_weights, mine_weights, series, xlabel=label, ylabel="percent")
-
-# %%
-half = {n: f"weight_noise_to_halve_auc[{n.lower()}]" for n in ("ResNet", "Swin")}
-plots.evidence(
-    kept_weights, mine_weights, half, xlabel="noise that takes half of the advantage"
-)
-
-# %%
-of = kept_weights or mine_weights
-means = {name: of.mean(key) for name, key in half.items()}
-needs.against(max(means, key=means.get))
-
-# %% [markdown]
 # ## Read on
 #
 # Abadi et al. 2016; Zhang et al. 2024, section 7.2. Lab 02's likelihood ratio asks about each picture by itself, and needs several models for

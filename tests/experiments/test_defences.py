@@ -3,7 +3,9 @@
 import pytest
 import torch
 
+from privlab.attacks.gradient_inversion import adaptive, presets
 from privlab.course.lab_13 import experiments as defences
+from privlab.defences import noise_budget
 from privlab.experiments.victims.defended_client import ROWS, WAYS, Client, Pair, spent
 from privlab.ledger import papers
 from privlab.ledger.comparison import names
@@ -19,27 +21,6 @@ def store(tmp_path_factory):
         yield patch
 
 
-def numbers(experiment, **settings):
-    values = {}
-    for name, value in experiment.measure(0, **settings):
-        assert name not in values
-        if not isinstance(value, torch.Tensor) or value.ndim < 2:
-            values[name] = float(value)
-    return values
-
-
-def uncovered(experiment, values):
-    asked = {
-        name
-        for claim in papers.claims("13")
-        if experiment.name in claim.experiments
-        for text in (claim.compare, *claim.needs)
-        for name in names(text)
-    }
-    other = ("task_acc", "auc") if experiment is defences.one_update else ("psnr",)
-    return sorted(name for name in asked - values.keys() if len(values) and not name.startswith(other))
-
-
 def test_repeats_have_their_own_photograph_and_weights():
     one, again, other = (Client(repeat, **TINY, **QUICK) for repeat in (3, 3, 4))
     assert torch.equal(one.photograph, again.photograph) and not torch.equal(one.photograph, other.photograph)
@@ -48,44 +29,42 @@ def test_repeats_have_their_own_photograph_and_weights():
     assert torch.equal(one.search(ROWS["clipped"]), again.search(ROWS["clipped"]))
 
 
+@pytest.mark.parametrize(
+    ("defence", "change"),
+    [
+        (spent("even", 0.1), lambda attack: attack),
+        (ROWS["largest_1_percent"], adaptive.arrived),
+        (ROWS["clipped"], adaptive.unclipped),
+    ],
+    ids=["noise", "sparse", "clipped"],
+)
+def test_an_informed_search_as_by_hand(defence, change):
+    """Zeros of a sparse update are no numbers, and only of that; and one who is not informed searches another way."""
+    client = Client(0, **TINY, attack="quasi_newton", steps=1)
+    leak = defence(client.update, client.network, client.seed)
+    plain = presets.quasi_newton(1)
+    weighed = change(adaptive.tempered(plain, leak, defence.deviations(leak, client.network)))
+    expected = [one.run(client.network, leak, seed=client.seed, progress=False).images for one in (weighed, plain)]
+    found = [client.search(defence, informed) for informed in (True, False)]
+    assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1])
+    assert not torch.equal(*found)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_each_way_spends_one_energy(way):
     client = Client(0, **TINY, **QUICK)
-    measured = defences.noise_budget.measured(client.network)
+    measured = noise_budget.measured(client.network)
     noisy = spent(way, 0.5, measured)(client.update, client.network, 1)
     noise = sum((noisy.grads[n] - g).square().sum() for n, g in client.update.grads.items()).sqrt()
     assert noise / client.update.norm == pytest.approx(0.5, rel=0.15)
 
 
-def test_names_cover_the_claims_of_one_update():
-    rest = dict(levels=[0.01, 0.1], strengths=[1.0], ways=WAYS, rows=["largest_1_percent", "position_withheld"])
-    values = numbers(defences.one_update, **TINY, **QUICK, **rest, embeddings=["fixed_rank_4"])
-    assert uncovered(defences.one_update, values) == []
-    assert values["psnr[strongest, none]"] == max(v for n, v in values.items() if n.startswith("psnr[matrix, none,"))
-
-
-def test_names_cover_the_claims_of_trainings():
-    rest = dict(rows=["largest_1_percent"], ways=["even", "own"], embeddings=["fixed_rank_4"], private=False)
-    values = numbers(defences.training_cost, **TINY, members=32, epochs=2, stops=[1], **rest)
-    assert uncovered(defences.training_cost, values) == []
-    weights = numbers(
-        defences.noise_on_weights, networks=dict(resnet="resnet", swin="swin"), noises=[0.0, 0.5], members=32, epochs=2
-    )
-    assert uncovered(defences.noise_on_weights, weights) == [] and weights["weight_noise_to_halve_auc[swin]"] <= 0.5
-
-
-def test_names_cover_the_claims_of_families_and_swaps():
-    families = numbers(defences.noise_by_family, networks=defences.FRESH, noises=[0.0, 1.0], steps=1)
-    assert uncovered(defences.noise_by_family, families) == []
-    swaps = numbers(
-        defences.design_swaps,
-        changes=defences.QUARTER,
-        which=[*defences.SWAPS],
-        searches={"annealed": 1},
-        members=32,
-        epochs=2,
-    )
-    assert uncovered(defences.design_swaps, swaps) == []
+def test_names_cover_the_claims_of_swaps():
+    """class has more swaps than smoke; ledger/test_names.py holds the other experiments' names."""
+    settings = dict(which=[*defences.SWAPS], searches={"annealed": 1}, members=32, epochs=2)
+    values = dict(defences.design_swaps.measure(0, changes=defences.QUARTER, **settings))
+    claims = [claim for claim in papers.claims("13") if claim.experiments == ["defences.design_swaps"]]
+    assert claims and {name for claim in claims for name in names(claim.compare, *claim.needs)} <= values.keys()
 
 
 def test_members_of_a_pair_are_strangers_to_each_other():

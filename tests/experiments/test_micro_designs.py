@@ -1,6 +1,5 @@
 """Lab 10's experiments: switches, stems and norms are what they are called, and claims find their names."""
 
-import inspect
 import itertools
 from copy import deepcopy
 
@@ -8,9 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from privlab import experiments
 from privlab.course.lab_10 import experiments as micro_designs
-from privlab.experiments.victims.designs import Search
+from privlab.experiments.victims import designs
 
 TINY = dict(attack="annealed", steps=1, width=0.1, depths=[1, 1, 1, 1], public=1)
 
@@ -30,7 +28,7 @@ def test_patterns_without_an_activation_are_one_network(own_store):
 
 def test_effects_and_interactions_are_those_of_the_sixteen_values(own_store):
     values = dict(micro_designs.switches.measure(0, **TINY))
-    psnr = {c: values[f"psnr[{micro_designs.combined(c)}]"] for c in micro_designs.COMBINATIONS}
+    psnr = {c: values[f"psnr[switches, c{''.join(map(str, c))}]"] for c in micro_designs.COMBINATIONS}
 
     def mean(**fixed):
         chosen = [v for c, v in psnr.items() if all(c[place] == on for place, on in fixed.values())]
@@ -48,19 +46,10 @@ def test_effects_and_interactions_are_those_of_the_sixteen_values(own_store):
 
 
 def test_a_network_without_norms_has_none_and_is_otherwise_the_same():
-    network = Search(0, "annealed", 1, width=0.1, depths=(1, 1, 1, 1)).case(9).build()
+    network = designs.trial(0, width=0.1, depths=(1, 1, 1, 1)).design(9)
     bare = micro_designs.without_norms(deepcopy(network))
     assert not any(isinstance(m, nn.BatchNorm2d) for m in bare.modules())
     assert all(torch.equal(p, dict(network.named_parameters())[n]) for n, p in bare.named_parameters())
-
-
-def test_a_straight_line_has_no_bend_and_a_kink_has_one():
-    image = torch.rand(1, 3, 8, 8, generator=torch.Generator().manual_seed(0))
-    shifted = nn.Conv2d(3, 3, 1)
-    nn.init.constant_(shifted.bias, 100.0)  # so far from the kink that a ReLU is a line
-    plain = nn.Conv2d(3, 3, 1)
-    assert micro_designs.bend(nn.Sequential(shifted, nn.ReLU()), image) < 1e-6
-    assert micro_designs.bend(nn.Sequential(plain, nn.ReLU()), image) > 0.01
 
 
 def test_stems_between_leave_a_map_of_the_same_side(own_store):
@@ -68,16 +57,3 @@ def test_stems_between_leave_a_map_of_the_same_side(own_store):
     assert values["psnr[stem, maxima]"] == values["psnr[fair, step_9, conv_stem]"]
     assert values["psnr[stem, patches]"] == values["psnr[fair, step_9, patchify]"]
     assert len({values[f"psnr[stem, {rung}]"] for rung in ("maxima", "means", "stride", "patches")}) == 4
-
-
-@pytest.mark.parametrize("name", experiments.names("micro_designs.*") + experiments.names("fourteen_steps.*"))
-def test_every_size_says_all_that_its_experiment_must_know(name):
-    experiment = experiments.find(name)
-    for size in experiment.sizes.values():
-        bound = inspect.signature(experiment.measure).bind(0, **size.settings)
-        if how := {
-            k: v
-            for k, v in bound.arguments.get("how", {}).items()
-            if k in ("attack", "steps", "width", "depths", "public")
-        }:
-            Search(0, **({"attack": "annealed", "steps": 1} | how))

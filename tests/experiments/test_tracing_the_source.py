@@ -5,12 +5,13 @@ import torch
 
 from privlab import models
 from privlab.attacks.gradient_inversion import objectives
+from privlab.attacks.gradient_inversion.results import Result
 from privlab.course.lab_08 import experiments as lab
-from privlab.experiments import reconstruction
+from privlab.experiments.victims.designs import matching
 
 
 def test_selections_are_what_their_names_say():
-    model = lab.victim("three_blocks", 0, 1.0, "cpu")
+    model = lab.victim(lab.client(0), "three_blocks")
     chosen = lab.selections(model)
     everything = {name for name, _ in model.named_parameters()}
     assert {*chosen["all"]} == everything
@@ -24,18 +25,19 @@ def test_selections_are_what_their_names_say():
 
 
 def test_a_weight_changes_smoothness_and_nothing_else():
-    one, tenth = lab.attack_of("annealed", 5), lab.attack_of("annealed", 5, 0.1)
+    one, tenth = matching("annealed", 5), matching("annealed", 5, 0.1)
     assert one.terms[0] == tenth.terms[0] and one.lr == tenth.lr
     assert tenth.terms[1].weight == pytest.approx(one.terms[1].weight / 10)
     assert tenth.terms[1].end == pytest.approx(one.terms[1].end / 10)
-    paper = lab.attack_of("inverting_gradients", 5, 10.0)
+    paper = matching("inverting_gradients", 5, 10.0)
     assert paper.terms[1].weight == pytest.approx(1e-3) and paper.terms[1].end is None
 
 
 def test_balanced_parts_have_one_length():
-    model = lab.victim("three_blocks", 0, 1.0, "cpu")
-    leak = lab.observe(model, *reconstruction.photograph(0))
-    search = lab.balanced(lab.attack_of("annealed", 2), model, leak)
+    trial = lab.client(0)
+    model = lab.victim(trial, "three_blocks")
+    leak = trial.leak(model)
+    search = lab.balanced(matching("annealed", 2), model, leak)
     factors = objectives.by_part(model, **{part: 1.0 for part in lab.PARTS})
     assert factors.keys() == leak.grads.keys()
     weights = search.terms[0].value.weights
@@ -48,7 +50,7 @@ def test_balanced_parts_have_one_length():
 
 def test_curvature_is_that_of_the_cosine_distance():
     """Against second differences of the distance itself, along the same directions."""
-    model = lab.victim("three_blocks", 0, 1.0, "cpu").double()
+    model = lab.victim(lab.client(0), "three_blocks").double()
     grey, label = torch.full((1, 3, 32, 32), 0.5, dtype=torch.float64), torch.zeros(1, dtype=torch.long)
     middle = model.normalise(grey)
     weights = [p for p in model.parameters()]
@@ -64,17 +66,16 @@ def test_curvature_is_that_of_the_cosine_distance():
         for d in directions
     ]
     assert lab.curvature(model, 7) == pytest.approx(torch.stack(seen).mean().item(), rel=0.02)
-    assert lab.fair_weight(model, model, 7) == 1.0
 
 
 def test_parts_are_searched_for_from_one_noise_with_what_they_hold(monkeypatch):
     asked = []
 
-    def search(attack, model, leak, seed):
-        asked.append(({*leak.grads}, seed, model))
-        return type("Answer", (), {"images": torch.rand(1, 3, 32, 32)})()
+    def search(trial, attack, model, leak):
+        asked.append(({*leak.grads}, trial.number, model))
+        return Result(images=torch.rand(1, 3, 32, 32))
 
-    monkeypatch.setattr(reconstruction, "search", search)
+    monkeypatch.setattr(lab.Trial, "search", search)
     values = dict(lab.parts(2, "smoke"))
     assert len(asked) == 13 and {seed for _, seed, _ in asked} == {2_002} and len({id(m) for *_, m in asked}) == 1
     groups = lab.selections(asked[0][2])

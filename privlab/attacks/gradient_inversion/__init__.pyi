@@ -1,6 +1,5 @@
 from . import (
     adaptive,
-    cases,
     closed_form,
     label_recovery,
     objectives,
@@ -11,7 +10,6 @@ from . import (
     search_spaces,
     sensitivity,
 )
-from .cases import Case
 from .gauss_newton import GaussNewton
 from .presets import (
     annealed,
@@ -29,14 +27,12 @@ from .results import kept_run
 from .search import GradientMatching, Term
 
 __all__ = [
-    "Case",
     "GaussNewton",
     "GradientMatching",
     "Term",
     "adaptive",
     "annealed",
     "april",
-    "cases",
     "closed_form",
     "deep_inversion",
     "dlg",

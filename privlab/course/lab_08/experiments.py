@@ -6,7 +6,7 @@ with. The attacker sees the gradients of some parameters alone: a part, such as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +14,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, func, nn
 
-from privlab import data, models, training
-from privlab.attacks.gradient_inversion import adaptive, closed_form, objectives, presets
-from privlab.attacks.gradient_inversion.search import GradientMatching
-from privlab.experiments import reconstruction
+from privlab import data, metrics, models, training
+from privlab.attacks.gradient_inversion import GradientMatching, adaptive, closed_form, objectives
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
-from privlab.leak import Leak, observe
+from privlab.experiments.trial import Trial
+from privlab.experiments.victims.designs import matching
+from privlab.leak import Leak
 
 PARTS = ("stem", "attention", "mlp", "norm", "head")
 THIRDS = ("first", "middle", "last")
@@ -34,19 +34,22 @@ TIMES = {1.0: "", 0.1: ", tenth_weight", 10.0: ", tenfold_weight"}  # of the reg
 FEW = "a small untrained ViT (three blocks of width 224), 8 steps"
 SOME = "a small untrained ViT (three blocks of width 224), {} steps of a shorter attack"
 
-Change = Callable[[GradientMatching, nn.Module, Leak], GradientMatching]
+
+def client(repeat: int, device: str = "cpu") -> Trial:
+    """The photograph of a repeat: behind those that were looked at when claims were chosen."""
+    return Trial.of(2_000 + repeat, device=device)
 
 
-def victim(shape: str, repeat: int, std: float, device: str) -> Any:
-    """An untrained ViT of this repeat whose position embedding has this standard deviation."""
+def victim(trial: Trial, shape: str) -> Any:
+    """An untrained ViT whose position embedding has a standard deviation of 1."""
     name, changes = SHAPES[shape]
-    built = models.build(name, seed=reconstruction.number(repeat), position_std=std, **changes)
-    built.normalise = data.load("cifar10").normalise
-    return built.to(device)
+    built = trial.network(name, position_std=1.0, **changes)
+    built.normalise = data.NORMALISE["cifar10"]
+    return built
 
 
 def selections(model: nn.Module) -> dict[str, list[str]]:
-    """Name of a selection -> the parameters whose gradients the attacker sees."""
+    """Name of a selection -> the parameters whose gradients the attacker sees. The number of blocks has to be a multiple of three."""
     names, third = [name for name, _ in model.named_parameters()], len(models.parts.blocks(model)) // 3
     of = {name: models.parts.depth(model, 1 + k * third, (k + 1) * third) for k, name in enumerate(THIRDS)}
     kept_back = {*models.parts.stem(model), *models.parts.depth(model, 1, 1)}
@@ -59,16 +62,6 @@ def selections(model: nn.Module) -> dict[str, list[str]]:
     }
 
 
-def attack_of(attack: str, steps: int, times: float = 1.0) -> GradientMatching:
-    """A preset with a multiple of its weight on smoothness; directions are differences where these agree with the exact ones."""
-    made: GradientMatching = getattr(presets, attack)(steps)
-    smooth = [
-        replace(t, weight=t.weight * times, end=t.end and t.end * times) if t.name == "smoothness" else t
-        for t in made.terms
-    ]
-    return replace(made, terms=tuple(smooth), derivative="auto")
-
-
 def balanced(search: GradientMatching, model: nn.Module, leak: Leak) -> GradientMatching:
     """The same search, each part of the gradient brought to the same length."""
     factors = {part: 1 / leak.only(names).norm.item() for part, names in models.parts.group(model).items()}
@@ -76,25 +69,11 @@ def balanced(search: GradientMatching, model: nn.Module, leak: Leak) -> Gradient
     return adaptive.compared(search, distance)
 
 
-def by_layer_norms(search: GradientMatching, model: nn.Module, leak: Leak) -> GradientMatching:
+def by_layer_norms(search: GradientMatching, leak: Leak) -> GradientMatching:
     """GradViT's distance in place of the cosine, as a share of what was sent."""
     sent = sum(g.norm().item() for g in leak.grads.values())
     distance = replace(search.terms[0], value=objectives.layer_norms, weight=1 / sent)
     return replace(search, terms=(distance, *search.terms[1:]))
-
-
-def inverted(
-    model: nn.Module,
-    places: Sequence[int],
-    chosen: str,
-    search: GradientMatching,
-    how: Change | None = None,
-    split: str = "test",
-) -> Tensor:
-    """What a search finds in a selection of the gradient of these photographs, (batch, 3, 32, 32)."""
-    leak = observe(model, *data.load("cifar10", split).take(places), names=selections(model)[chosen])
-    search = how(search, model, leak) if how else search
-    return reconstruction.search(search, model, leak, places[0]).images.cpu()
 
 
 def curvature(model: Any, seed: int) -> float:
@@ -120,106 +99,74 @@ def curvature(model: Any, seed: int) -> float:
     return total / 4
 
 
-def fair_weight(model: Any, reference: Any, seed: int) -> float:
-    """The weight on smoothness that is to this model what 1 is to the reference, to one digit."""
-    return float(f"{curvature(model, seed) / curvature(reference, seed):.1g}")
-
-
 # -- by part ------------------------------------------------------------------------------------------------------------------
+
+SMALL: dict[str, Any] = dict(shape="three_blocks", attack="annealed", weights=[1.0, 0.1])
+STOCK = "an untrained ViT-{} with patches of 4 pixels, {} steps{}, position embedding of standard deviation 1"
+PAPERS: dict[str, Any] = dict(attack="inverting_gradients", weights=[1.0, 0.1, 10.0])
 
 
 @experiment(
     "tracing_the_source.parts",
     data=("cifar10",),
-    smoke=Size(2, FEW, settings=dict(shape="three_blocks", attack="annealed", steps=8, weights=[1.0, 0.1])),
-    class_=Size(
-        8, SOME.format(120), settings=dict(shape="three_blocks", attack="annealed", steps=120, weights=[1.0, 0.1])
-    ),
-    night=Size(
-        6,
-        "an untrained ViT-S with patches of 4 pixels, 1,000 steps, position embedding of standard deviation 1",
-        settings=dict(shape="vit_s", attack="inverting_gradients", steps=1_000, weights=[1.0, 0.1, 10.0]),
-    ),
-    gpu=Size(
-        8,
-        "an untrained ViT-B with patches of 4 pixels, 3,000 steps, position embedding of standard deviation 1",
-        settings=dict(shape="vit_b", attack="inverting_gradients", steps=3_000, weights=[1.0, 0.1, 10.0]),
-    ),
+    smoke=Size(2, FEW, steps=8, **SMALL),
+    class_=Size(8, SOME.format(120), steps=120, **SMALL),
+    night=Size(6, STOCK.format("S", "1,000", ""), shape="vit_s", steps=1_000, **PAPERS),
+    gpu=Size(8, STOCK.format("B", "3,000", ""), shape="vit_b", steps=3_000, **PAPERS),
 )
 def parts(repeat: int, shape: str, attack: str, steps: int, weights: Sequence[float], device: str = "cpu") -> Values:
     """Zhang et al. 2024, Table 6: the same search with all gradients and with one part alone, at several regularisation weights."""
-    photograph, _ = reconstruction.photograph(repeat)
-    yield from reconstruction.psnr_of_baselines("", photograph)
-    model, images = victim(shape, repeat, 1.0, device), [photograph]
+    trial = client(repeat, device)
+    yield from trial.guesses()
+    model = victim(trial, shape)
+    leak, pictures, seen = trial.leak(model), [trial.images], selections(model)
     for times in weights:
         for chosen in ("all", *PARTS):
-            image = inverted(model, [reconstruction.number(repeat)], chosen, attack_of(attack, steps, times))
-            images += [image] * (times == 1)
-            yield f"psnr[{chosen}_layers{TIMES[times]}]", reconstruction.psnr(image, photograph)
-    image = inverted(model, [reconstruction.number(repeat)], "all", attack_of(attack, steps), balanced)
-    yield "psnr[balanced]", reconstruction.psnr(image, photograph)
-    leak = observe(model, *reconstruction.photograph(repeat))
+            image = trial.search(matching(attack, steps, times), model, leak.only(seen[chosen])).images
+            pictures += [image] * (times == 1)
+            yield from trial.scores(f"{chosen}_layers{TIMES[times]}", image)
+    even = trial.search(balanced(matching(attack, steps), model, leak), model, leak)
+    yield from trial.scores("balanced", even.images)
     for part, names in models.parts.group(model).items():
         yield f"share_of_square[{part}]", (leak.only(names).norm / leak.norm).item() ** 2
     for part, form in {"stem": closed_form.patch_embedding, "attention": closed_form.subspace}.items():
-        image = form(model, leak.only(selections(model)[part])).clamped
-        yield f"psnr[{part}_closed_form]", reconstruction.psnr(image, photograph)
-    yield "picture[photograph_all_and_parts]", tiled([images])
+        yield from trial.scores(f"{part}_closed_form", form(model, leak.only(seen[part])).clamped)
+    yield "picture[photograph_all_and_parts]", tiled([pictures])
 
 
 @experiment(
     "tracing_the_source.best_weights",
     data=("cifar10",),
-    smoke=Size(1, FEW, settings=dict(shape="three_blocks", steps=8, weights=[1.0, 0.1], chosen=["attention", "mlp"])),
+    smoke=Size(1, FEW, shape="three_blocks", steps=8, weights=[1.0, 0.1], chosen=["attention", "mlp"]),
     night=Size(
-        4,
-        "an untrained ViT-S with patches of 4 pixels, 300 steps of a shorter attack, position embedding of standard deviation 1",
-        first=1100,
-        settings=dict(shape="vit_s", steps=300, weights=[1.0, 0.1, 10.0], chosen=["attention", "mlp", "norm"]),
+        4, STOCK.format("S", 300, " of a shorter attack"), first=1100,
+        shape="vit_s", steps=300, weights=[1.0, 0.1, 10.0], chosen=["attention", "mlp", "norm"],
     ),
-)
+)  # fmt: skip
 def best_weights(
     repeat: int, shape: str, steps: int, weights: Sequence[float], chosen: Sequence[str], device: str = "cpu"
 ) -> Values:
     """Parts of a ViT, each at the weight on smoothness that suits it: the best by the truth, and that which does best on a photograph of
     the attacker's own, whose gradient they compute on the same network."""
-    photograph, _ = reconstruction.photograph(repeat)
-    yield from reconstruction.psnr_of_baselines("", photograph)
-    model, place = victim(shape, repeat, 1.0, device), reconstruction.number(repeat)
-    own, _ = data.load("cifar10").take([place])
+    trial = client(repeat, device)
+    images, labels = data.load("cifar10").take([trial.number])
+    own = replace(trial, images=images, labels=labels)
+    yield from trial.guesses()
+    model = victim(trial, shape)
     for part in chosen:
-        theirs, mine = {}, {}
+        names, theirs, mine = selections(model)[part], {}, {}
         for times in weights:
-            search = attack_of("annealed", steps, times)
-            theirs[times] = reconstruction.psnr(inverted(model, [place], part, search), photograph)
-            mine[times] = reconstruction.psnr(inverted(model, [place], part, search, split="train"), own)
+            attack = matching("annealed", steps, times)
+            theirs[times], mine[times] = (reached(each, attack, model, names) for each in (trial, own))
             yield f"psnr[{part}_layers{TIMES[times]}]", theirs[times]
             yield f"psnr[{part}_layers, own_photograph{TIMES[times]}]", mine[times]
         yield f"psnr[{part}_layers, best_weight]", max(theirs.values())
         yield f"psnr[{part}_layers, chosen_weight]", theirs[max(mine, key=mine.__getitem__)]
 
 
-@experiment(
-    "tracing_the_source.position_scale",
-    data=("cifar10",),
-    smoke=Size(2, FEW, settings=dict(shape="three_blocks", steps=8, chosen=["all", "stem"])),
-    class_=Size(8, SOME.format(60), settings=dict(shape="three_blocks", steps=60, chosen=["all", "stem"])),
-    night=Size(12, SOME.format(400), settings=dict(shape="three_blocks", steps=400, chosen=["all", *PARTS])),
-)
-def position_scale(repeat: int, shape: str, steps: int, chosen: Sequence[str], device: str = "cpu") -> Values:
-    """Parts of a ViT whose position embedding has standard deviation 1, and timm's 0.02; weights on smoothness alike in curvature."""
-    photograph, _ = reconstruction.photograph(repeat)
-    yield from reconstruction.psnr_of_baselines("position_scale, ", photograph)
-    seed, large = reconstruction.number(repeat), victim(shape, repeat, 1.0, device)
-    for key, std in {"std_1": 1.0, "std_0p02": 0.02}.items():
-        model = victim(shape, repeat, std, device)
-        search = attack_of("annealed", steps, fair_weight(model, large, seed))
-        for each in chosen:
-            image = inverted(model, [seed], each, search)
-            yield f"psnr[{each}_layers, {key}]", reconstruction.psnr(image, photograph)
-        leak = observe(model, *reconstruction.photograph(repeat), names=selections(model)["stem"])
-        image = closed_form.patch_embedding(model, leak).clamped
-        yield f"psnr[stem_closed_form, {key}]", reconstruction.psnr(image, photograph)
+def reached(trial: Trial, attack: GradientMatching, model: nn.Module, names: list[str]) -> float:
+    """PSNR of what a search finds in the gradients of these parameters."""
+    return metrics.psnr(trial.search(attack, model, trial.leak(model, names)).images, trial.images).item()
 
 
 # -- by depth -----------------------------------------------------------------------------------------------------------------
@@ -231,51 +178,30 @@ ALONE = ("only_first", "only_middle", "only_last", "withheld")
 @experiment(
     "tracing_the_source.depth",
     data=("cifar10",),
-    smoke=Size(2, FEW, settings=dict(steps=8, images=64, epochs=2)),
-    class_=Size(
-        8, SOME.format(60) + "; trained for 3 epochs on 800 images", settings=dict(steps=60, images=800, epochs=3)
-    ),
+    smoke=Size(2, FEW, steps=8, images=64, epochs=2),
+    class_=Size(8, SOME.format(60) + "; trained for 3 epochs on 800 images", steps=60, images=800, epochs=3),
 )
 def depth(repeat: int, steps: int, images: int, epochs: int, device: str = "cpu") -> Values:
     """A third of the blocks withheld, or sent alone; attention or MLP alone: on a fresh and on a trained victim, by two distances.
 
     With GradViT itself `layer_gradients` measures Tables 4 and 5 of Hatamizadeh et al. 2022.
     """
-    photograph, _ = reconstruction.photograph(repeat)
-    yield from reconstruction.psnr_of_baselines("depth, ", photograph)
-    seed, recipe = reconstruction.number(repeat), replace(training.RECIPES["smoke"], epochs=epochs)
+    trial = client(repeat, device)
+    yield from trial.guesses("depth, ")
+    seed, recipe = trial.number, replace(training.RECIPES["smoke"], epochs=epochs)
     members = torch.randperm(50_000, generator=torch.Generator().manual_seed(seed))[:images]
-    fresh, trained = (victim("three_blocks", repeat, 1.0, device) for _ in range(2))
+    fresh, trained = (victim(trial, "three_blocks") for _ in range(2))
     history = training.fit(
         trained, training.subset(data.load("cifar10"), members), recipe, seed=seed,
         test=data.load("cifar10", "test").sample(200, seed), sample=200, progress=False,
     )  # fmt: skip
     yield "test_accuracy[trained]", history.test_accuracy[-1]
-    weight = fair_weight(trained, fresh, seed)
-    settings: dict[str, tuple[nn.Module, float, Change | None, tuple[str, ...]]] = {
-        "fresh_cosine": (fresh, 1.0, None, (*ROWS, *ALONE)),
-        "trained_cosine": (trained, weight, None, ROWS),
-        "trained_layer_norms": (trained, 40 * weight**0.5, by_layer_norms, ROWS),
-    }
-    for name, (model, times, how, chosen) in settings.items():
-        for each in chosen:
-            image = inverted(model, [reconstruction.number(repeat)], each, attack_of("annealed", steps, times), how)
-            yield f"psnr[{name}, {each}]", reconstruction.psnr(image, photograph)
-
-
-@experiment(
-    "tracing_the_source.batch",
-    data=("cifar10",),
-    smoke=Size(2, FEW, settings=dict(steps=8)),
-    class_=Size(8, SOME.format(60) + ", two photographs a gradient", settings=dict(steps=60)),
-)
-def batch(repeat: int, steps: int, device: str = "cpu") -> Values:
-    """Attention and MLP alone, for two photographs at once."""
-    first = 2 * reconstruction.number(repeat) % 10_000
-    places = [first, first + 1]
-    truth, _ = data.load("cifar10", "test").take(places)
-    yield from reconstruction.psnr_of_baselines("batch_2, ", truth)
-    model = victim("three_blocks", repeat, 1.0, device)
-    for chosen in ("all", "attention", "mlp"):
-        images = inverted(model, places, chosen, attack_of("annealed", steps))
-        yield f"psnr[batch_2, {chosen}]", reconstruction.psnr(images, truth)
+    weight = float(f"{curvature(trained, seed) / curvature(fresh, seed):.1g}")  # to it what 1 is to the fresh one
+    attack, by_cosine, by_norms = (matching("annealed", steps, times) for times in (1.0, weight, 40 * weight**0.5))
+    for row in (*ROWS, *ALONE):
+        yield f"psnr[fresh_cosine, {row}]", reached(trial, attack, fresh, selections(fresh)[row])
+    for row in ROWS:
+        names = selections(trained)[row]
+        yield f"psnr[trained_cosine, {row}]", reached(trial, by_cosine, trained, names)
+        distance = by_layer_norms(by_norms, trial.leak(trained, names))
+        yield f"psnr[trained_layer_norms, {row}]", reached(trial, distance, trained, names)

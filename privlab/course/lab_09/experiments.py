@@ -13,12 +13,13 @@ import torch.nn.functional as F
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 
-from privlab import data, models, training
+from privlab import data, metrics
 from privlab.attacks.gradient_inversion import adaptive, objectives, sensitivity
-from privlab.experiments import reconstruction
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.victims.designs import Search
+from privlab.experiments.trial import relative_residual
+from privlab.experiments.victims import designs
+from privlab.experiments.victims.designs import SCORES, matching
 from privlab.leak import Leak, observe
 from privlab.models import morph
 
@@ -31,220 +32,185 @@ PATIENT = (8, 9, 10)  # searched for longer, where the search is short
 QUARTER: dict[str, Any] = dict(attack="annealed", width=0.25, depths=[1, 1, 1, 1])
 SMALL = "a quarter of the channels, one block a stage"
 FULL: dict[str, Any] = dict(attack="inverting_gradients", steps=3_000)
+MIDDLE: dict[str, Any] = dict(attack="inverting_gradients", steps=300)
+PAPERS = "the paper's networks and search"
+ONE_EACH = "one photograph and one draw of weights each"
 
 
 def by_tensor(leak: Leak) -> objectives.Objective:
     """The angle between gradients, each tensor divided by the length that the client's has: the smallest counts as much as the largest."""
-    return objectives.weighted(
-        objectives.cosine_distance, {name: 1 / g.norm().item() for name, g in leak.grads.items()}
-    )
+    lengths = {name: 1 / g.norm().item() for name, g in leak.grads.items()}
+    return objectives.weighted(objectives.cosine_distance, lengths)
 
 
-def searching(repeat: int, steps: int, device: str, **how: Any) -> Search:
-    """The search of a repeat, with pictures on the way at the shares of the paper's Figure 7."""
-    moments = tuple(sorted({round(steps * part) for part in (0, 1 / 60, 1 / 30, 1 / 6, 1 / 3, 1)}))
-    return Search(repeat, steps=steps, snapshots=moments, device=device, **how)
-
-
-@experiment("fourteen_steps.steps", data=("cifar10",),
-    smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, patience=4, chosen=ALL, **QUARTER)),
-    class_=Size(8, f"{SMALL}, 60 steps and 400", settings=dict(steps=60, patience=400, chosen=ALL, **QUARTER)),
-    night=Size(
-        8, "the paper's networks and search, eleven of the steps, one photograph and one draw of weights each", own=True,
-        settings=dict(patience=3_000, chosen=NIGHT, **FULL),
-    ),
-    gpu=Size(
-        8, "the paper's networks and search, one photograph and one draw of weights each", own=True,
-        settings=dict(patience=3_000, chosen=ALL, **FULL),
-    ),
-    paper=Size(10, "the paper's networks and search", own=True, settings=dict(patience=3_000, chosen=ALL, **FULL)),
-)  # fmt: skip
+@experiment(
+    "fourteen_steps.steps",
+    data=("cifar10",),
+    smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, patience=4, chosen=ALL, **QUARTER),
+    class_=Size(8, f"{SMALL}, 60 steps and 400", steps=60, patience=400, chosen=ALL, **QUARTER),
+    night=Size(8, f"{PAPERS}, eleven of the steps, {ONE_EACH}", own=True, patience=3_000, chosen=NIGHT, **FULL),
+    gpu=Size(8, f"{PAPERS}, {ONE_EACH}", own=True, patience=3_000, chosen=ALL, **FULL),
+    paper=Size(10, PAPERS, own=True, patience=3_000, chosen=ALL, **FULL),
+)
 def steps(repeat: int, steps: int, patience: int, chosen: Sequence[int], device: str = "cpu", **how: Any) -> Values:
     """Table 8: one photograph, one start, a draw of weights for each step; steps 8 to 10 by the paper's search, for longer."""
-    search = searching(repeat, steps, device, **how)
-    yield from search.guesses(lpips=True)
-    results = {n: search.result(n) for n in chosen}
+    shares = (0, 1 / 60, 1 / 30, 1 / 6, 1 / 3, 1)  # of the paper's Figure 7
+    moments = tuple(sorted({round(steps * share) for share in shares}))
+    trial = designs.trial(repeat, steps=steps, snapshots=moments, device=device, **how)
+    yield from trial.guesses("cifar10, ", f"{SCORES} lpips")
+    results = {n: trial.inverted(trial.design(n)) for n in chosen}
     for n, result in results.items():
-        yield from search.scores(f"step_{n}", result.images, lpips=True)
-    patient = replace(searching(repeat, patience, device, **how), attack="inverting_gradients")
+        yield from trial.scores(f"step_{n}", result.images, f"{SCORES} lpips")
+    patient = replace(trial, steps=patience, attack="inverting_gradients")
     for n in PATIENT:
-        yield from search.scores(f"step_{n}, long", patient.result(n).images)
-    yield "picture[steps]", tiled([[search.photograph, *(result.images for result in results.values())]])
+        yield from trial.scores(f"step_{n}, long", patient.inverted(trial.design(n)).images, SCORES)
+    yield "picture[steps]", tiled([[trial.images, *(result.images for result in results.values())]])
     shown = [results[n] for n in CURVED if n in results]
     yield "picture[way]", tiled([[s.images for s in result.snapshots] for result in shown])
 
 
-@experiment("fourteen_steps.jumps", data=("cifar10",),
-    smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, **QUARTER)),
-    night=Size(
-        8, "the paper's networks and search, steps 3, 4, 11 and 12, one photograph and one draw of weights each", own=True,
-        first=1200, settings=FULL,
-    ),
-)  # fmt: skip
+@experiment(
+    "fourteen_steps.jumps",
+    data=("cifar10",),
+    smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, **QUARTER),
+    night=Size(8, f"{PAPERS}, steps 3, 4, 11 and 12, {ONE_EACH}", own=True, first=1200, **FULL),
+)
 def jumps(repeat: int, device: str = "cpu", **how: Any) -> Values:
     """Table 8 once more, at two of the three jumps that the paper names: to patches (steps 3 and 4), and to LayerNorm (11 and 12)."""
-    search = searching(repeat, device=device, **how)
-    yield from search.guesses()
-    images = [search.result(n).images for n in JUMPS]
+    trial = designs.trial(repeat, device=device, **how)
+    yield from trial.guesses("cifar10, ", SCORES)
+    images = [trial.inverted(trial.design(n)).images for n in JUMPS]
     for n, image in zip(JUMPS, images, strict=True):
-        yield from search.scores(f"step_{n}", image)
-    yield "picture[photograph_and_steps]", tiled([[search.photograph, *images]])
+        yield from trial.scores(f"step_{n}", image, SCORES)
+    yield "picture[photograph_and_steps]", tiled([[trial.images, *images]])
 
 
 @experiment(
-    "fourteen_steps.resolution",
+    "fourteen_steps.distances",
     data=("cifar10",),
-    smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, **QUARTER)),
-    class_=Size(8, f"{SMALL}, 60 steps", settings=dict(steps=60, **QUARTER)),
-    gpu=Size(8, "the paper's networks and search", settings=FULL),
+    smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, chosen=[8, 9], **QUARTER),
+    class_=Size(8, f"{SMALL}, 60 steps", steps=60, chosen=AROUND_GELU, **QUARTER),
+    night=Size(8, "the paper's networks, 300 steps of its search", first=1100, chosen=AROUND_GELU, **MIDDLE),
 )
-def resolution(repeat: int, device: str = "cpu", **how: Any) -> Values:
-    """Steps 4 and 8 without the change of resolution that comes along: patches without pooling, and the new stem with it."""
-    search = searching(repeat, device=device, **how)
-    yield from search.guesses()
-    for name, step, changes in (
-        ("before_patchify", 3, {}),
-        ("patchify", 4, dict(pool=False)),
-        ("before_stem", 7, {}),
-        ("stem", 8, dict(pool=True)),
-    ):
-        yield from search.scores(f"at_one_resolution, {name}", search.result(step, **changes).images)
-
-
-@experiment("fourteen_steps.distances", data=("cifar10",),
-    smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, chosen=[8, 9], **QUARTER)),
-    class_=Size(8, f"{SMALL}, 60 steps", settings=dict(steps=60, chosen=AROUND_GELU, **QUARTER)),
-    night=Size(
-        8, "the paper's networks, 300 steps of its search", first=1100,
-        settings=dict(attack="inverting_gradients", steps=300, chosen=AROUND_GELU),
-    ),
-)  # fmt: skip
 def distances(repeat: int, chosen: Sequence[int], device: str = "cpu", **how: Any) -> Values:
     """Steps 8 to 10 by the angle between whole gradients, and `by_tensor`; the paper's networks fade where each block ends with a GELU.
 
     from_grey: of a grey image's gradient from the photograph's, in double precision.  spread: standard deviation of the last features.
     """
-    search = searching(repeat, device=device, **how)
-    yield from search.guesses()
-    normalise, pictures = data.NORMALISE["cifar10"], []
+    trial = designs.trial(repeat, device=device, **how)
+    yield from trial.guesses("cifar10, ", SCORES)
+    pictures = [trial.images]
     for n in chosen:
-        case = search.case(n)
-        model, (image, label) = case.build(device), case.batch()
-        leak = observe(model, image, label)
+        model = trial.design(n)
+        leak = trial.leak(model)
         ways = {"whole": objectives.cosine_distance, "by_tensor": by_tensor(leak)}
         for name, distance in ways.items():
-            attack = adaptive.compared(case.search(), distance)
-            found = reconstruction.search(attack, model, leak, search.number).images.cpu()
-            yield from search.scores(f"{name}, step_{n}", found)
-            pictures.append(found)
-        exact: Any = model.double()
-        x = image.double().to(device)
-        grey, sent = (observe(exact, like, label) for like in (torch.full_like(x, 0.5), x))
+            attack = adaptive.compared(matching(trial.attack, trial.steps), distance)
+            pictures.append(trial.search(attack, model, leak).images)
+            yield from trial.scores(f"{name}, step_{n}", pictures[-1], SCORES)
+        exact = model.double()
+        x = trial.images.double().to(device)
+        grey, sent = (observe(exact, image, trial.labels) for image in (torch.full_like(x, 0.5), x))
         for name, distance in ways.items():
-            yield f"from_grey[{name}, step_{n}]", distance(image, grey.grads, sent).item()
+            yield f"from_grey[{name}, step_{n}]", distance(x, grey.grads, sent).item()
         with torch.no_grad():
-            yield f"spread[step_{n}]", exact.forward_features(normalise(x)).std().item()
-    yield "picture[photograph_whole_and_by_tensor]", tiled([[search.photograph, *pictures]])
+            yield f"spread[step_{n}]", exact.forward_features(sent.normalise(x)).std().item()
+    yield "picture[photograph_whole_and_by_tensor]", tiled([pictures])
 
 
-@experiment("fourteen_steps.weightless", data=("cifar10",),
-    smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, **QUARTER)),
-    class_=Size(8, f"{SMALL}, 60 steps", settings=dict(steps=60, **QUARTER)),
-    night=Size(
-        8, "the paper's network, 300 steps of its search", first=1100,
-        settings=dict(attack="inverting_gradients", steps=300),
-    ),
-)  # fmt: skip
+@experiment(
+    "fourteen_steps.weightless",
+    data=("cifar10",),
+    smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, **QUARTER),
+    class_=Size(8, f"{SMALL}, 60 steps", steps=60, **QUARTER),
+    night=Size(8, "the paper's network, 300 steps of its search", first=1100, **MIDDLE),
+)
 def weightless(repeat: int, device: str = "cpu", **how: Any) -> Values:
     """Step 9 by whole gradients and exact derivatives, without any wish for a smooth picture: is it the weight that hides it?"""
-    search = searching(repeat, device=device, **how)
-    yield from reconstruction.psnr_of_baselines("weightless, ", search.photograph)
-    case = search.case(9)
-    model, attack = case.build(device), case.search()
-    alone = replace(attack, terms=attack.terms[:1], derivative="exact")
-    found = reconstruction.search(alone, model, observe(model, *case.batch()), search.number).images.cpu()
-    yield from search.scores("weightless, step_9", found)
+    trial = designs.trial(repeat, device=device, **how)
+    yield from trial.guesses("weightless, ")
+    attack = replace(matching(trial.attack, trial.steps).without("smoothness"), derivative="exact")
+    yield from trial.scores("weightless, step_9", trial.search(attack, trial.design(9)).images, SCORES)
 
 
 @experiment(
     "fourteen_steps.searches",
     data=("cifar10",),
-    smoke=Size(1, f"{SMALL}, 2 steps", settings=dict(steps=2, public=1, passes=8, **QUARTER)),
-    class_=Size(8, f"{SMALL}, 60 steps, 120 passes", settings=dict(steps=60, passes=120, **QUARTER)),
-    gpu=Size(8, "the paper's networks, 3,000 steps, 6,000 passes", settings=dict(passes=6_000, **FULL)),
+    smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, passes=8, **QUARTER),
+    class_=Size(8, f"{SMALL}, 60 steps, 120 passes", steps=60, passes=120, **QUARTER),
+    gpu=Size(8, "the paper's networks, 3,000 steps, 6,000 passes", passes=6_000, **FULL),
 )
 def searches(repeat: int, passes: int, device: str = "cpu", **how: Any) -> Values:
     """The same steps by other searches: Adam at a fair weight of smoothness, and Gauss-Newton; and how far a grey image's gradient is."""
-    search = searching(repeat, device=device, **how)
-    yield from search.guesses()
-    apart = {n: search.from_grey(search.case(n).build(device)) for n in ALL}
-    for n, distance in apart.items():
-        yield f"from_grey[step_{n}]", distance
-    yield "from_grey_ratio[largest_over_smallest]", max(apart.values()) / min(apart.values())
-    for n in CURVED:
-        weight = search.fair(n)
-        yield f"fair_weight[step_{n}]", weight
-        yield from search.scores(f"one_weight, step_{n}", search.result(n).images)
-        yield from search.scores(f"fair, step_{n}", search.result(n, weight).images)
-        curved = search.curved(n, passes)
-        yield from search.scores(f"gauss_newton, step_{n}", curved.images)
-        unmet = reconstruction.relative_residual(curved, search.case(n).build())
-        yield f"relative_residual[gauss_newton, step_{n}]", unmet
+    trial = designs.trial(repeat, device=device, **how)
+    yield from trial.guesses("cifar10, ", SCORES)
+    apart = []
+    for n in ALL:
+        model = trial.design(n)
+        apart.append(trial.from_grey(model))
+        yield f"from_grey[step_{n}]", apart[-1]
+        if n in CURVED:
+            yield f"fair_weight[step_{n}]", trial.fair(model)
+            yield from trial.scores(f"one_weight, step_{n}", trial.inverted(model).images, SCORES)
+            yield from trial.scores(f"fair, step_{n}", trial.calibrated(model), SCORES)
+            curved = trial.gauss_newton(model, passes)
+            yield from trial.scores(f"gauss_newton, step_{n}", curved.images, SCORES)
+            yield f"relative_residual[gauss_newton, step_{n}]", relative_residual(curved, model)
+    yield "from_grey_ratio[largest_over_smallest]", max(apart) / min(apart)
 
 
-@experiment("fourteen_steps.reasons", data=("cifar10", "imagenet_samples"),
+@experiment(
+    "fourteen_steps.reasons",
+    data=("cifar10", "imagenet_samples"),
     smoke=Size(
-        1, f"five of the steps, {SMALL}, 2 steps",
-        settings=dict(steps=2, public=1, block=16, side=64, chosen=[1, 8, 9, 10, 14], **QUARTER),
+        1,
+        f"five of the steps, {SMALL}, 2 steps",
+        steps=2,
+        public=1,
+        block=16,
+        side=64,
+        chosen=[1, 8, 9, 10, 14],
+        **QUARTER,
     ),
-    class_=Size(
-        8, f"{SMALL}, 60 steps, squares of 4 x 4 pixels", settings=dict(steps=60, block=4, side=224, chosen=ALL, **QUARTER)
-    ),
-    gpu=Size(8, "the paper's networks and search", settings=dict(block=4, side=224, chosen=ALL, **FULL)),
-)  # fmt: skip
+    class_=Size(8, f"{SMALL}, 60 steps, squares of 4 x 4 pixels", steps=60, block=4, side=224, chosen=ALL, **QUARTER),
+    gpu=Size(8, PAPERS, block=4, side=224, chosen=ALL, **FULL),
+)
 def reasons(repeat: int, block: int, side: int, chosen: Sequence[int], device: str = "cpu", **how: Any) -> Values:
     """What may explain the table: how well gradients tell images apart, whether downhill leads home, how far a network sees.
 
     block: side of the squares of pixels that the Jacobian is taken along.  side: of the photographs that receptive fields are measured on.
     The rank correlations are over the steps of this repeat.
     """
-    search = searching(repeat, device=device, **how)
-    image, label = search.case(1).batch()
-    quantities: dict[str, dict[int, float]] = {
-        "effective_rank": {},
-        "condition": {},
-        "bearing": {},
-        "receptive_area": {},
-    }
-    wide = data.load("imagenet_samples")
-    views = torch.cat([wide.one((2 * search.number + i) % len(wide), size=side)[0] for i in range(2)])
+    trial, wide = designs.trial(repeat, device=device, **how), data.load("imagenet_samples")
+    views = torch.cat([wide.one((2 * trial.number + i) % len(wide), size=side)[0] for i in range(2)])
+    names = ("effective_rank", "condition", "bearing", "receptive_area")
+    found: dict[str, dict[int, float]] = {name: {} for name in names}
+    leaked: dict[str, dict[int, float]] = {"psnr": {}, "fair_psnr": {}}
     for n in chosen:
-        model = search.case(n).build(device)
+        model = trial.design(n)
         for part in (0.0, 0.5, 0.8, 0.95):
-            cosine = homeward(model, image, label, part, search.number)
+            cosine = homeward(model, trial.images, trial.labels, part, trial.number)
             yield f"bearing[step_{n}, at_{part:g}]".replace(".", "p"), cosine
             if part == 0.8:
-                quantities["bearing"][n] = cosine
-        quantities["receptive_area"][n] = area(lambda x, m=model: m.forward_features(x, stages=3), model, views)
-        yield f"receptive_area[step_{n}]", quantities["receptive_area"][n]
+                found["bearing"][n] = cosine
+        found["receptive_area"][n] = area(lambda x, m=model: m.forward_features(x, stages=3), model, views)
+        yield f"receptive_area[step_{n}]", found["receptive_area"][n]
+        leaked["psnr"][n] = metrics.psnr(trial.inverted(model).images, trial.images).item()
         if n in CURVED:
-            singular = sensitivity.spectrum(model, image, label, block=block)
-            quantities["effective_rank"][n] = sensitivity.effective_rank(singular)
-            quantities["condition"][n] = sensitivity.condition(singular, share=0.5)
-            yield f"effective_rank[step_{n}]", quantities["effective_rank"][n]
-            yield f"log10_condition[step_{n}]", math.log10(quantities["condition"][n])
-    for name in ("vit", "swin"):
-        changes: dict[str, Any] = dict(patch_size=16, position_std=1.0) if name == "vit" else {}
-        model = models.build(f"{name}_cifar", seed=search.number, img_size=side, **changes).to(device)
+            singular = sensitivity.spectrum(model, trial.images, trial.labels, block=block)
+            found["effective_rank"][n] = sensitivity.effective_rank(singular)
+            found["condition"][n] = sensitivity.condition(singular, share=0.5)
+            yield f"effective_rank[step_{n}]", found["effective_rank"][n]
+            yield f"log10_condition[step_{n}]", math.log10(found["condition"][n])
+            leaked["fair_psnr"][n] = metrics.psnr(trial.calibrated(model), trial.images).item()
+    others: dict[str, dict[str, Any]] = {"vit": dict(patch_size=16, position_std=1.0), "swin": {}}
+    for name, changes in others.items():
+        model = trial.network(f"{name}_cifar", img_size=side, **changes)
         yield f"receptive_area[{name}]", area(last_map(model), model, views)
-    leaked = {
-        "psnr": {n: search.result(n) for n in chosen},
-        "fair_psnr": {n: search.result(n, search.fair(n)) for n in chosen if n in CURVED},
-    }
-    for (name, values), (key, results) in itertools.product(quantities.items(), leaked.items()):
-        common = [n for n in values if n in results]
-        levels = [dict(search.scores("x", results[n].images))["psnr[x]"] for n in common]
-        yield f"spearman[{name}, {key}]", spearmanr([values[n] for n in common], levels).statistic
+    for (name, values), (key, levels) in itertools.product(found.items(), leaked.items()):
+        common = [n for n in values if n in levels]
+        pairs = [values[n] for n in common], [levels[n] for n in common]
+        yield f"spearman[{name}, {key}]", spearmanr(*pairs).statistic
 
 
 def homeward(model: nn.Module, image: Tensor, label: Tensor, part: float, seed: int) -> float:
@@ -282,34 +248,3 @@ def parameters(repeat: int) -> Values:
     for n in (1, 14):
         model = morph.build(n, seed=repeat % 10_000)
         yield f"params_m[step_{n}]", sum(p.numel() for p in model.parameters()) / 1e6
-
-
-@experiment("fourteen_steps.task_accuracy", data=("cifar10",),
-    smoke=Size(
-        1, f"{SMALL}, 64 images, 1 epoch",
-        settings=dict(recipe="smoke", epochs=1, images=64, chosen=[1, 14], width=0.25, depths=[1, 1, 1, 1]),
-    ),
-    gpu=Size(2, "the paper's networks, 20,000 images, 20 epochs", settings=dict(recipe="laptop", images=20_000, chosen=ALL)),
-    paper=Size(
-        5, "the paper's recipe on all images", own=True, settings=dict(recipe="zhang2024_membership", images=50_000, chosen=ALL)
-    ),
-)  # fmt: skip
-def task_accuracy(
-    repeat: int,
-    recipe: str,
-    images: int,
-    chosen: Sequence[int],
-    epochs: int | None = None,
-    device: str = "cpu",
-    **shape: Any,
-) -> Values:
-    """What a step is for: accuracy on CIFAR-10's test images, each step trained alike."""
-    how = training.RECIPES[recipe]
-    how = how if epochs is None else replace(how, epochs=epochs, warmup_epochs=min(how.warmup_epochs, epochs / 2))
-    members = torch.randperm(50_000, generator=torch.Generator().manual_seed(repeat % 10_000))[:images]
-    for n in chosen:
-        _, history = training.victim(
-            f"morph_{n}", how, images=members, test=10_000 if epochs is None else 200, seed=repeat % 10_000, model=shape,
-            device=device, progress=False,
-        )  # fmt: skip
-        yield f"task_acc[step_{n}]", history.test_accuracy[-1]

@@ -5,19 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from privlab import data, training
+from privlab import data
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.victims import shadow_fleets
-from privlab.experiments.victims.designs import Search
+from privlab.experiments.victims import designs, shadow_fleets
+from privlab.experiments.victims.designs import SCORES
 from privlab.experiments.victims.overfitting import at_one_level, look
-from privlab.experiments.victims.shadow_fleets import answers
 from privlab.models import morph
 from privlab.training import RECIPES
 
@@ -37,163 +36,87 @@ WAYS = ("resnet", "convnext")
 COMBINATIONS = tuple(itertools.product((0, 1), repeat=len(SWITCHES)))
 
 QUARTER: dict[str, Any] = dict(width=0.25, depths=[1, 1, 1, 1])
+EIGHTH: dict[str, Any] = dict(width=0.125, depths=[1, 1, 1, 1])
 SMALL = "a quarter of the channels, one block a stage"
+PAPERS: dict[str, Any] = dict(attack="inverting_gradients")
+SEARCHES: dict[str, Any] = dict(
+    smoke=Size(1, f"{SMALL}, 2 steps", attack="annealed", steps=2, public=1, **QUARTER),
+    class_=Size(8, f"{SMALL}, 60 steps", attack="annealed", steps=60, **QUARTER),
+    night=Size(20, f"{SMALL}, the paper's search with 1,000 steps", steps=1_000, **PAPERS, **QUARTER),
+    gpu=Size(8, "full networks, 1,000 steps", steps=1_000, **PAPERS),
+    paper=Size(10, "full networks, 3,000 steps; the paper does not name the network", steps=3_000, **PAPERS),
+)
 
 
-def sizes(without: str = "", **more: dict[str, Any]) -> dict[str, Size]:
-    """Sizes of searches on designs.  more: what an experiment sets besides, by size.  without: a size that it does not have."""
-    planned = {
-        "smoke": Size(1, f"{SMALL}, 2 steps", settings=dict(attack="annealed", steps=2, public=1, **QUARTER)),
-        "class_": Size(8, f"{SMALL}, 60 steps", settings=dict(attack="annealed", steps=60, **QUARTER)),
-        "night": Size(
-            20, f"{SMALL}, the paper's search with 1,000 steps", settings=dict(attack="inverting_gradients", steps=1_000, **QUARTER)
-        ),
-        "gpu": Size(8, "full networks, 1,000 steps", settings=dict(attack="inverting_gradients", steps=1_000)),
-        "paper": Size(
-            10, "full networks, 3,000 steps; the paper does not name the network", settings=dict(attack="inverting_gradients", steps=3_000)
-        ),
-    }  # fmt: skip
-    return {
-        name: replace(size, settings={**size.settings, **more.get(name, {})})
-        for name, size in planned.items()
-        if name != without
-    }
-
-
-@experiment("micro_designs.activations", protocol=1, data=("cifar10",), **sizes())
+@experiment("micro_designs.activations", data=("cifar10",), **SEARCHES)
 def activations(repeat: int, device: str = "cpu", **how: Any) -> Values:
     """Figure 8 on step 9: eight patterns of two kinds at one weight of smoothness; five of them at a fair one; two with He's draw."""
-    search, images = Search(repeat, device=device, **how), {}
-    yield from search.guesses()
+    trial, images = designs.trial(repeat, device=device, **how), {}
+    yield from trial.guesses("cifar10, ", SCORES)
     for kind, pattern in itertools.product(KINDS, PATTERNS):
-        changes: dict[str, Any] = dict(activation=kind, activations=pattern)
-        images[kind, pattern] = search.result(9, **changes).images
-        yield from search.scores(f"{kind}, act_{pattern}", images[kind, pattern])
-        for draw in ("pytorch", "he"):
-            if pattern in (PLACES if draw == "pytorch" else ("111", "110")):
-                drawn = changes | ({} if draw == "pytorch" else dict(draw=draw))
-                weight = search.fair(9, **drawn)
-                name = "fair" if draw == "pytorch" else draw
-                yield f"fair_weight[{name}, {kind}, act_{pattern}]", weight
-                yield from search.scores(f"{name}, {kind}, act_{pattern}", search.result(9, weight, **drawn).images)
-    yield "picture[patterns]", tiled([[search.photograph, *(images[kind, p] for p in PATTERNS)] for kind in KINDS])
+        design = partial(trial.design, 9, activation=kind, activations=pattern)
+        images[kind, pattern] = trial.inverted(design()).images
+        yield from trial.scores(f"{kind}, act_{pattern}", images[kind, pattern], SCORES)
+        draws = {"fair": design()} if pattern in PLACES else {}
+        draws |= {"he": design(draw="he")} if pattern in ("111", "110") else {}
+        for name, model in draws.items():
+            weight = trial.fair(model)
+            yield f"fair_weight[{name}, {kind}, act_{pattern}]", weight
+            yield from trial.scores(f"{name}, {kind}, act_{pattern}", trial.inverted(model, weight).images, SCORES)
+    yield "picture[patterns]", tiled([[trial.images, *(images[kind, p] for p in PATTERNS)] for kind in KINDS])
 
 
-@experiment(
-    "micro_designs.trained",
-    protocol=1,
-    data=("cifar10",),
-    **sizes(
-        smoke=dict(images=64, epochs=1),
-        class_=dict(images=800, epochs=3),
-        night=dict(images=10_000, epochs=8),
-        gpu=dict(images=10_000, epochs=15),
-        paper=dict(images=50_000, epochs=50),
-    ),
-)
-def trained(repeat: int, images: int, epochs: int, device: str = "cpu", **how: Any) -> Values:
-    """The activation behind the addition, taken away from networks that have learned: ReLU and GELU, each at its fair weight."""
-    search = Search(repeat, device=device, **how)
-    for name, value in search.guesses():
-        yield name.replace("cifar10", "trained"), value
-    members = torch.randperm(50_000, generator=torch.Generator().manual_seed(search.number))[:images]
-    recipe = replace(RECIPES["smoke"], epochs=epochs, warmup_epochs=min(1, epochs / 2))
-    for kind, pattern in itertools.product(KINDS, ("111", "110")):
-        network, history = training.victim(
-            "morph_9", recipe, images=members, test=1_000, sample=500, seed=search.number, device=device, progress=False,
-            model={**search.shape, "activation": kind, "activations": pattern},
-        )  # fmt: skip
-        yield f"test_acc[trained, {kind}, act_{pattern}]", history.test_accuracy[-1]
-        yield f"train_acc[trained, {kind}, act_{pattern}]", history.train_accuracy[-1]
-        if pattern == "111":
-            yield f"bend[trained, {kind}]", bend(network, search.photograph)
-        yield from search.scores(f"trained, {kind}, act_{pattern}", search.alone(network, search.weight_of(network)))
-
-
-@experiment(
-    "micro_designs.bends",
-    protocol=1,
-    data=("cifar10",),
-    smoke=Size(1, SMALL, settings=QUARTER),
-    class_=Size(16, SMALL, settings=QUARTER),
-    paper=Size(16, "full networks", settings=dict(width=1.0)),
-)
-def bends(repeat: int, device: str = "cpu", **how: Any) -> Values:
-    """How bent an activation is on fresh networks of step 9, by draw, kind and norm."""
-    search = Search(repeat, "annealed", 1, device=device, **how)
-    for draw, kind in itertools.product(("pytorch", "he"), KINDS):
-        yield f"bend[{draw}, {kind}]", bend(search.case(9, activation=kind, draw=draw).build(device), search.photograph)
-    for draw, norm in itertools.product(("pytorch", "he"), ("bn", "ln")):
-        network = search.case(9, norm=norm, draw=draw).build(device)
-        yield f"bend[{draw}, {norm}, gelu]", bend(network, search.photograph)
-
-
-def bend(model: nn.Module, image: Tensor) -> float:
-    """Mean over a network's activations of the share of their output that is not a straight line of their input: 0 to 1."""
-    shares: list[float] = []
-
-    def note(_: nn.Module, arguments: tuple[Tensor, ...], out: Tensor) -> None:
-        pair = torch.stack([arguments[0].flatten(), out.flatten()])
-        shares.append(1 - torch.corrcoef(pair)[0, 1].square().item())
-
-    hooks = [m.register_forward_hook(note) for m in model.modules() if isinstance(m, nn.ReLU | nn.GELU)]
-    with torch.no_grad():
-        model(data.NORMALISE["cifar10"](image.to(next(model.parameters()).device)))
-    for hook in hooks:
-        hook.remove()
-    return sum(shares) / len(shares)
-
-
-@experiment("micro_designs.stems", protocol=1, data=("cifar10",), **sizes())
+@experiment("micro_designs.stems", data=("cifar10",), **SEARCHES)
 def stems(repeat: int, device: str = "cpu", **how: Any) -> Values:
     """Figure 9a on steps 9 and 14, at one weight and at a fair one; and on step 9 two stems between, which differ in one thing each."""
-    search = Search(repeat, device=device, **how)
-    yield from search.guesses()
-    ladder = {}
+    trial, fair = designs.trial(repeat, device=device, **how), {}
+    yield from trial.guesses("cifar10, ", SCORES)
     for step, (name, changes) in itertools.product((9, 14), STEMS.items()):
-        yield from search.scores(f"step_{step}, {name}", search.result(step, **changes).images)
-        weight = search.fair(step, **changes)
-        ladder[step, name] = search.result(step, weight, **changes).images
-        yield from search.scores(f"fair, step_{step}, {name}", ladder[step, name])
-    between = {}
-    for name in ("means", "stride"):
-        model: Any = search.case(9, **STEMS["conv_stem"]).build(device)
-        model.stem.pool = nn.AvgPool2d(3, 2, 1) if name == "means" else nn.Identity()
-        model.stem.conv.stride = (2, 2) if name == "means" else (4, 4)
-        between[name] = search.alone(model, search.weight_of(model))
-    rungs = {"maxima": ladder[9, "conv_stem"], **between, "patches": ladder[9, "patchify"]}
+        model = trial.design(step, **changes)
+        yield from trial.scores(f"step_{step}, {name}", trial.inverted(model).images, SCORES)
+        fair[step, name] = trial.calibrated(model)
+        yield from trial.scores(f"fair, step_{step}, {name}", fair[step, name], SCORES)
+    means, stride = (trial.design(9, **STEMS["conv_stem"]) for _ in range(2))
+    means.stem.pool, means.stem.conv.stride = nn.AvgPool2d(3, 2, 1), (2, 2)
+    stride.stem.pool, stride.stem.conv.stride = nn.Identity(), (4, 4)
+    rungs = {"maxima": fair[9, "conv_stem"]}
+    rungs |= {name: trial.calibrated(model) for name, model in {"means": means, "stride": stride}.items()}
+    rungs["patches"] = fair[9, "patchify"]
     for name, image in rungs.items():
-        yield from search.scores(f"stem, {name}", image)
-    yield "picture[stems]", tiled([[search.photograph, *rungs.values()]])
+        yield from trial.scores(f"stem, {name}", image, SCORES)
+    yield "picture[stems]", tiled([[trial.images, *rungs.values()]])
 
 
-@experiment("micro_designs.norms", protocol=1, data=("cifar10",), **sizes())
+@experiment("micro_designs.norms", data=("cifar10",), **SEARCHES)
 def norms(repeat: int, device: str = "cpu", **how: Any) -> Values:
     """Figure 9b in eval mode, on steps 9 and 14, at one weight and at a fair one."""
-    search = Search(repeat, device=device, **how)
-    yield from search.guesses()
+    trial = designs.trial(repeat, device=device, **how)
+    yield from trial.guesses("cifar10, ", SCORES)
     for step, norm in itertools.product((9, 14), ("bn", "ln")):
-        yield from search.scores(f"step_{step}, {norm}", search.result(step, norm=norm).images)
-        weight = search.fair(step, norm=norm)
-        yield from search.scores(f"fair, step_{step}, {norm}", search.result(step, weight, norm=norm).images)
+        model = trial.design(step, norm=norm)
+        yield from trial.scores(f"step_{step}, {norm}", trial.inverted(model).images, SCORES)
+        yield from trial.scores(f"fair, step_{step}, {norm}", trial.calibrated(model), SCORES)
 
 
-@experiment("micro_designs.modes", protocol=1, data=("cifar10",), **sizes())
+@experiment("micro_designs.modes", data=("cifar10",), **SEARCHES)
 def modes(repeat: int, device: str = "cpu", **how: Any) -> Values:
     """Figure 9b on step 11, at 64 x 64 pixels as train mode needs: BatchNorm's two modes, no norm, LayerNorm, and its own part withheld."""
-    search, images = Search(repeat, side=64, device=device, **how), {}
-    yield from search.guesses()
-    whole: dict[str, dict[str, Any]] = {"bn_eval": {}, "bn_train": dict(train=True), "ln": dict(norm="ln")}
-    for name, changes in whole.items():
-        images[name] = search.result(11, search.fair(11, **changes), **changes).images
-    bare = without_norms(search.case(11).build(device))
-    images["none"] = search.alone(bare, search.weight_of(bare))
-    layered = search.case(11, norm="ln").build(device)
-    of_norms = [name for name, _ in layered.named_parameters() if "norm" in name]
-    images["ln_withheld"] = search.alone(layered, search.weight_of(layered), of_norms)
+    trial = designs.trial(repeat, side=64, device=device, **how)
+    yield from trial.guesses("cifar10, ", SCORES)
+    layered = trial.design(11, norm="ln")
+    networks = {
+        "bn_eval": trial.design(11),
+        "bn_train": trial.design(11, train=True),
+        "ln": layered,
+        "none": without_norms(trial.design(11)),
+    }
+    images = {name: trial.calibrated(model) for name, model in networks.items()}
+    images["ln_withheld"] = trial.calibrated(
+        layered, [name for name, _ in layered.named_parameters() if "norm" in name]
+    )
     for name, image in images.items():
-        yield from search.scores(f"norm, {name}", image)
-    yield "picture[norms]", tiled([[search.photograph, *images.values()]])
+        yield from trial.scores(f"norm, {name}", image, SCORES)
+    yield "picture[norms]", tiled([[trial.images, *images.values()]])
 
 
 def without_norms(model: nn.Module) -> nn.Module:
@@ -207,35 +130,32 @@ def without_norms(model: nn.Module) -> nn.Module:
 
 @experiment(
     "micro_designs.norm_free",
-    protocol=1,
     data=("cifar10",),
-    smoke=Size(1, SMALL, settings=QUARTER),
-    class_=Size(8, SMALL, settings=QUARTER),
-    paper=Size(8, "full networks", settings=dict(width=1.0)),
+    smoke=Size(1, SMALL, **QUARTER),
+    class_=Size(8, SMALL, **QUARTER),
+    paper=Size(8, "full networks", width=1.0),
 )
-def norm_free(repeat: int, device: str = "cpu", **how: Any) -> Values:
+def norm_free(repeat: int, device: str = "cpu", **shape: Any) -> Values:
     """What BatchNorm in eval mode does to a fresh network: the relative error of its logits without any norm."""
-    search = Search(repeat, "annealed", 1, device=device, **how)
-    image = data.NORMALISE["cifar10"](search.photograph).to(device)
+    trial = designs.trial(repeat, device=device, **shape)
+    image = data.NORMALISE["cifar10"](trial.images).to(device)
     for step in (9, 11):
-        network = search.case(step).build(device)
+        network = trial.design(step)
         with torch.no_grad():
             whole, left = network(image), without_norms(deepcopy(network))(image)
         yield f"relative_error[step_{step}, bn_eval, no_norm]", ((whole - left).norm() / left.norm()).item()
 
 
-@experiment("micro_designs.switches", protocol=1, data=("cifar10",), **sizes())
+@experiment("micro_designs.switches", data=("cifar10",), **SEARCHES)
 def switches(repeat: int, device: str = "cpu", **how: Any) -> Values:
     """All sixteen combinations of four switches on step 9, each at its fair weight; main effects and interactions are in dB of PSNR."""
-    search, images, psnr = Search(repeat, device=device, **how), [], []
-    yield from search.guesses()
+    trial, images, psnr = designs.trial(repeat, device=device, **how), [], []
+    yield from trial.guesses("cifar10, ", SCORES)
     for combination in COMBINATIONS:
-        changes: dict[str, Any] = {}
-        for ways, on in zip(SWITCHES.values(), combination, strict=True):
-            changes |= ways[on]
-        images.append(search.result(9, search.fair(9, **changes), **changes).images)
-        scores = dict(search.scores(combined(combination), images[-1]))
-        psnr.append(scores[f"psnr[{combined(combination)}]"])
+        images.append(trial.calibrated(trial.design(9, **combined(combination))))
+        key = f"switches, c{''.join(map(str, combination))}"  # in the order of SWITCHES, 1 for a ConvNeXt's way
+        scores = dict(trial.scores(key, images[-1], SCORES))
+        psnr.append(scores[f"psnr[{key}]"])
         yield from scores.items()
     cube = torch.tensor(psnr, dtype=torch.float64).reshape(2, 2, 2, 2)  # an axis a switch
     for i, name in enumerate(SWITCHES):
@@ -245,12 +165,15 @@ def switches(repeat: int, device: str = "cpu", **how: Any) -> Values:
     for (i, one), (j, other) in itertools.combinations(enumerate(SWITCHES), 2):
         slope = cube.select(j, 1) - cube.select(j, 0)  # of the other; `one` keeps its place, as it stands before
         yield f"interaction[{one}, {other}]", (slope.select(i, 1) - slope.select(i, 0)).mean().item()
-    yield "picture[combinations]", tiled([[search.photograph, *images]])
+    yield "picture[combinations]", tiled([[trial.images, *images]])
 
 
-def combined(combination: Sequence[int]) -> str:
-    """A combination of switches as a name: "switches, c0101", in the order of SWITCHES, 1 for a ConvNeXt's way."""
-    return f"switches, c{''.join(map(str, combination))}"
+def combined(combination: Sequence[int]) -> dict[str, Any]:
+    """The changes of step 9 that these ways of the switches make: 0 for a ResNet's, 1 for a ConvNeXt's, in the order of SWITCHES."""
+    changes: dict[str, Any] = {}
+    for ways, on in zip(SWITCHES.values(), combination, strict=True):
+        changes |= ways[on]
+    return changes
 
 
 MEMBERS: dict[str, dict[str, Any]] = {
@@ -261,9 +184,6 @@ MEMBERS: dict[str, dict[str, Any]] = {
 }
 
 
-EIGHTH: dict[str, Any] = dict(width=0.125, depths=[1, 1, 1, 1])
-
-
 def recipe(epochs: int, **more: Any) -> dict[str, Any]:
     return dict(epochs=epochs, batch_size=32, lr=2e-3, warmup_epochs=1) | more
 
@@ -272,20 +192,19 @@ def recipe(epochs: int, **more: Any) -> dict[str, Any]:
     data=("cifar10",),
     smoke=Size(
         1, "an eighth of the channels, 4 models a design, 20 images a model",
-        settings=dict(images=40, models=4, recipe=recipe(2, batch_size=10), every=1, **EIGHTH),
+        images=40, models=4, recipe=recipe(2, batch_size=10), every=1, **EIGHTH,
     ),
     class_=Size(
         8, "an eighth of the channels, one block a stage, 4 models a design, 150 images a model, trained without mixup",
-        settings=dict(images=300, models=4, recipe=recipe(24), every=4, **EIGHTH), first=16,
+        images=300, models=4, recipe=recipe(24), every=4, first=16, **EIGHTH,
     ),
     night=Size(
         8, f"{SMALL}, 4 models a design, 2,500 images a model, trained without mixup",
-        settings=dict(images=5_000, models=4, recipe=recipe(60, batch_size=64, lr=1e-3, precision="auto"), every=6, **QUARTER),
-        first=1_008,
+        images=5_000, models=4, recipe=recipe(60, batch_size=64, lr=1e-3, precision="auto"), every=6, first=1_008, **QUARTER,
     ),
     gpu=Size(
         5, "full networks, 4 models a design, 5,000 images a model, the paper's recipe",
-        settings=dict(images=10_000, models=4, recipe=RECIPES["zhang2024_membership"].settings(), every=20, width=1.0),
+        images=10_000, models=4, recipe=RECIPES["zhang2024_membership"].settings(), every=20, width=1.0,
     ),
 )  # fmt: skip
 def membership(
@@ -297,7 +216,7 @@ def membership(
     """
     sample, looks = shadow_fleets.draw(repeat, images, models), {}
     for name, changes in MEMBERS.items():
-        said = answers(("morph_9", {**shape, **changes}), sample, recipe, every, device)
+        said = shadow_fleets.answers(("morph_9", {**shape, **changes}), sample, recipe, every, device)
         train, test = said.accuracies()
         yield f"train_acc[{name}]", train.min()  # of the model that knows its images least
         yield f"task_acc[{name}]", test.mean()

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 
-from privlab import metrics, models, training
-from privlab.attacks.membership_inference import signals
-from privlab.defences import dp_sgd, noise_budget, perturbation
+from privlab import models
+from privlab.defences import dp_sgd, noise_budget
 from privlab.defences.updates import UpdateDefence
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
+from privlab.experiments.trial import mean_photograph
 from privlab.experiments.victims.defended_client import (
     DENSE,
     EMBEDDINGS,
@@ -22,14 +22,11 @@ from privlab.experiments.victims.defended_client import (
     WAYS,
     Client,
     Pair,
-    guess,
-    size,
     spent,
+    strength,
 )
 from privlab.experiments.victims.private_people import if_stopped
-from privlab.leak import observe
 from privlab.training.defence import Defence
-from privlab.training.shadow_models import Fleet
 
 SMALL: dict[str, Any] = dict(model="vit_cifar", changes=dict(embed_dim=224, depth=2, position_std=1.0))
 VIT_S: dict[str, Any] = dict(
@@ -39,112 +36,110 @@ VIT_B: dict[str, Any] = {**VIT_S, "model": "vit_base_patch16_224"}
 PRIVATE = dp_sgd.dp(epsilon=50.0, delta=1e-3)
 
 
-_FULL: dict[str, Any] = dict(
-    attack="quasi_newton", levels=[0.001, 0.01, 0.1, 1.0], strengths=[0.1, 1.0], ways=WAYS, rows=[*ROWS], embeddings=[*EMBEDDINGS]
-)  # fmt: skip
-_SOME: dict[str, Any] = {
-    **_FULL,
-    "levels": [0.01, 0.1],
-    "strengths": [1.0],
-    "rows": ["largest_1_percent", "position_withheld"],
-    "embeddings": ["fixed_rank_4"],
-}
+FULL: dict[str, Any] = dict(
+    levels=[0.001, 0.01, 0.1, 1.0], strengths=[0.1, 1.0], ways=WAYS, rows=[*ROWS], embeddings=[*EMBEDDINGS]
+)
+SOME: dict[str, Any] = dict(
+    levels=[0.01, 0.1],
+    strengths=[1.0],
+    rows=["largest_1_percent", "position_withheld"],
+    embeddings=["fixed_rank_4"],
+    **SMALL,
+)
+LBFGS: dict[str, Any] = dict(attack="quasi_newton")
 
 
-@experiment("defences.one_update", data=("cifar10",),
-    smoke=Size(
-        2, "a small ViT, searches of 3 steps",
-        settings=dict(SMALL, **{**_SOME, "attack": "annealed", "ways": ["even", "leaky"], "levels": [0.01, 0.1]}, steps=3),
+@experiment(
+    "defences.one_update",
+    data=("cifar10",),
+    smoke=Size(2, "a small ViT, searches of 3 steps", ways=["even", "leaky"], attack="annealed", steps=3, **SOME),
+    class_=Size(
+        8, "a small ViT (1.2 M parameters), L-BFGS of 2 outer steps", first=20, ways=WAYS, steps=2, **SOME, **LBFGS
     ),
-    class_=Size(8, "a small ViT (1.2 M parameters), L-BFGS of 2 outer steps", first=20, settings=dict(SMALL, **_SOME, steps=2)),
-    night=Size(20, "a small ViT (1.2 M parameters), L-BFGS of 4 outer steps", settings=dict(SMALL, **_FULL, steps=4)),
-    gpu=Size(12, "a ViT-S of 4 x 4 patches", settings=dict(VIT_S, **_FULL, steps=10)),
-    paper=Size(12, "a ViT-B of 4 x 4 patches", settings=dict(VIT_B, **_FULL, steps=20)),
-)  # fmt: skip
+    night=Size(20, "a small ViT (1.2 M parameters), L-BFGS of 4 outer steps", steps=4, **SMALL, **FULL, **LBFGS),
+    gpu=Size(12, "a ViT-S of 4 x 4 patches", steps=10, **VIT_S, **FULL, **LBFGS),
+    paper=Size(12, "a ViT-B of 4 x 4 patches", steps=20, **VIT_B, **FULL, **LBFGS),
+)
 def one_update(
     repeat: int,
-    model: str,
-    changes: Mapping[str, Any],
-    attack: str,
-    steps: int,
-    levels: Sequence[float],
-    strengths: Sequence[float],
-    ways: Sequence[str],
-    rows: Sequence[str],
-    embeddings: Sequence[str],
+    levels: list[float],
+    strengths: list[float],
+    ways: list[str],
+    rows: list[str],
+    embeddings: list[str],
     device: str = "cpu",
+    **of: Any,
 ) -> Values:
     """The update of one photograph behind every defence, before attackers who know it and attackers who do not.
 
     even: noise on all numbers alike, over its size.  budget: ways to spend noise, the best informed attack.  matrix: defences by attacks.
-    strongest: the best of a row.  embedding: networks whose position embedding is fixed.
+    strongest: the best of a row.  embedding: networks whose position embedding is fixed.  of: network and search, see `Client`.
     """
-    client = Client(repeat, model, changes, attack, steps, device)
-    yield "psnr[guess]", client.psnr(guess())
-    yield "psnr[grey]", client.psnr(torch.full_like(guess(), 0.5))
+    client = Client(repeat, **of, device=device)
+    yield "psnr[guess]", client.psnr(mean_photograph())
+    yield "psnr[grey]", client.psnr(torch.full_like(client.photograph, 0.5))
     for level in levels:
-        even = spent("even", level)
-        for who, informed, rounds in (("naive", False, 1), ("informed", True, 1), ("informed_16_rounds", True, 16)):
-            yield f"psnr[even, {size(level)}, algebra_{who}]", client.solved(even, informed, rounds)
+        even, key = spent("even", level), f"even, {strength(level)}"
+        yield f"psnr[{key}, algebra_informed_16_rounds]", client.solved(even, informed=True, rounds=16)
         for who, informed in (("naive", False), ("informed", True)):
-            yield f"psnr[even, {size(level)}, search_{who}]", client.psnr(client.search(even, informed))
+            yield f"psnr[{key}, algebra_{who}]", client.solved(even, informed)
+            yield f"psnr[{key}, search_{who}]", client.psnr(client.search(even, informed))
     measured = noise_budget.measured(client.network)
-    spending = {
-        (way, level): spent(way, level, measured) for way in ways for level in strengths if way in DENSE or level == 1
-    }
-    for (way, level), defence in spending.items():
-        image = client.search(defence, informed=True)
-        yield f"psnr[budget, {size(level)}, {way}]", max(client.solved(defence, informed=True), client.psnr(image))
-        if level == 1:
-            yield f"psnr[budget, search, {way}]", client.psnr(image)
-    whole = [f"{way}_1" for way in ways if way in ("even", "leaky", "measured", "attention")]
     matrix: dict[str, UpdateDefence | None] = {"none": None, **{name: ROWS[name] for name in rows}}
-    matrix |= {name: spending[name.removesuffix("_1"), 1.0] for name in whole}
-    pictures = [client.photograph, guess()]
-    for name, sent in matrix.items():
-        informed = sent is not None and sent.by in KNOWN
-        images = [client.search(sent), client.search(sent, informed)]
-        row = dict(zip(("search", "search_informed"), map(client.psnr, images), strict=True))
-        row |= {"algebra": client.solved(sent), "algebra_informed": client.solved(sent, informed)}
+    for way, level in ((way, level) for way in ways for level in strengths if way in DENSE or level == 1):
+        noise = spent(way, level, measured)
+        searched = client.psnr(client.search(noise, informed=True))
+        yield f"psnr[budget, {strength(level)}, {way}]", max(client.solved(noise, informed=True), searched)
+        if level == 1:
+            yield f"psnr[budget, search, {way}]", searched
+            matrix |= {f"{way}_1": noise} if way in ("even", "leaky", "measured", "attention") else {}
+    pictures = [client.photograph, mean_photograph()]
+    for name, defence in matrix.items():
+        informed = defence is not None and defence.by in KNOWN
+        pictures.append(client.search(defence, informed))
+        row = {
+            "search": client.psnr(client.search(defence)),
+            "search_informed": client.psnr(pictures[-1]),
+            "algebra": client.solved(defence),
+            "algebra_informed": client.solved(defence, informed),
+        }
         for column, value in row.items():
             yield f"psnr[matrix, {name}, {column}]", value
         yield f"psnr[strongest, {name}]", max(row.values())
-        yield f"label_accuracy[matrix, {name}]", client.label_left(sent)
-        pictures.append(images[1])
+        yield f"label_accuracy[matrix, {name}]", client.label_left(defence)
     for name in embeddings:
-        fixed = {**changes, **EMBEDDINGS[name]}
-        network = models.build(model, seed=client.seed, **fixed).to(device)
-        leak = observe(network, client.photograph, client.label)
-        row = {
-            "algebra": client.psnr(client.algebra(leak, network=network)),
-            "search": client.psnr(client.search(None, **EMBEDDINGS[name])),
-        }
-        for column, value in (*row.items(), ("strongest", max(row.values()))):
+        changed = {**of, "changes": {**of["changes"], **EMBEDDINGS[name]}}
+        fixed = Client(repeat, **changed, device=device)
+        row = {"algebra": fixed.solved(None), "search": fixed.psnr(fixed.search(None))}
+        for column, value in {**row, "strongest": max(row.values())}.items():
             yield f"psnr[embedding, {name}, {column}]", value
     yield "picture[photograph_guess_matrix]", tiled([pictures])
 
 
-_ALL: dict[str, Any] = dict(rows=[*ROWS], ways=WAYS, embeddings=[*EMBEDDINGS], private=True)
-_FEW: dict[str, Any] = dict(
-    rows=["largest_1_percent", "position_withheld"], ways=["even", "own", "measured", "leaky"], embeddings=["fixed_rank_4"], private=False
-)  # fmt: skip
+ALL: dict[str, Any] = dict(rows=[*ROWS], ways=WAYS, embeddings=[*EMBEDDINGS], private=True)
+FEW: dict[str, Any] = dict(ways=["even", "own"], embeddings=["fixed_rank_4"], private=False, **SMALL)
 
 
-@experiment("defences.training_cost", data=("cifar10",),
+@experiment(
+    "defences.training_cost",
+    data=("cifar10",),
     smoke=Size(
         2, "victims of 48 images, 2 epochs",
-        settings=dict(SMALL, **{**_FEW, "ways": ["even", "own"]}, members=48, epochs=2, stops=[1]),
+        rows=["largest_1_percent", "position_withheld"], members=48, epochs=2, stops=[1], **FEW,
     ),
     class_=Size(
         8, "small ViTs on 200 images, 6 epochs, which have learnt little", first=20,
-        settings=dict(SMALL, **{**_FEW, "rows": ["largest_1_percent"], "ways": ["even", "own"]}, members=200, epochs=6, stops=[1, 2, 3, 4]),
+        rows=["largest_1_percent"], members=200, epochs=6, stops=[1, 2, 3, 4], **FEW,
     ),
     night=Size(
-        20, "small ViTs on 500 images, 15 epochs",
-        settings=dict(SMALL, **_ALL, members=500, epochs=15, stops=[1, 2, 3, 4, 6, 8, 11]),
+        20, "small ViTs on 500 images, 15 epochs", members=500, epochs=15, stops=[1, 2, 3, 4, 6, 8, 11], **SMALL, **ALL
     ),
-    gpu=Size(8, "ViT-S on 2,000 images, 20 epochs", settings=dict(VIT_S, **_ALL, members=2_000, epochs=20, stops=[3, 6, 10, 15])),
-    paper=Size(8, "ViT-B on 2,500 images, 60 epochs", settings=dict(VIT_B, **_ALL, members=2_500, epochs=60, stops=[5, 10, 20, 40])),
+    gpu=Size(
+        8, "ViT-S on 2,000 images, 20 epochs", members=2_000, epochs=20, stops=[3, 6, 10, 15], **VIT_S, **ALL
+    ),
+    paper=Size(
+        8, "ViT-B on 2,500 images, 60 epochs", members=2_500, epochs=60, stops=[5, 10, 20, 40], **VIT_B, **ALL
+    ),
 )  # fmt: skip
 def training_cost(
     repeat: int,
@@ -152,139 +147,37 @@ def training_cost(
     changes: Mapping[str, Any],
     members: int,
     epochs: int,
-    stops: Sequence[int],
-    rows: Sequence[str],
-    ways: Sequence[str],
-    embeddings: Sequence[str],
+    stops: list[int],
+    rows: list[str],
+    ways: list[str],
+    embeddings: list[str],
     private: bool,
     device: str = "cpu",
 ) -> Values:
     """What each defence costs a training whose every step takes the defended gradient, and what it takes from membership inference."""
     pair = Pair(repeat, members, epochs, device)
     undefended = pair.trained(model, changes, at=stops)
-    measured = noise_budget.measured(models.build(model, seed=pair.seed, **changes))
-    kinds: dict[str, tuple[Mapping[str, Any], tuple[Defence, ...]]] = {"none": (changes, ())}
-    kinds |= {name: (changes, (ROWS[name],)) for name in rows}
-    kinds |= {f"{way}_1": (changes, (spent(way, 1.0, measured),)) for way in ways}
-    kinds |= {name: ({**changes, **EMBEDDINGS[name]}, ()) for name in embeddings}
-    kinds |= {"dp_sgd": (changes, (PRIVATE,))} if private else {}
-    early = [pair.membership(undefended, epoch) for epoch in stops]
-    path = [(10.0, 50.0), *((task, auc) for task, auc, _ in (*early, pair.membership(undefended)))]  # from a coin on
-    for epoch, (task, auc, _) in zip(stops, early, strict=True):
+    path = [(10.0, 50.0)]  # task accuracy and AUC, from a coin on
+    for epoch in stops:
+        task, auc, _ = pair.membership(undefended, epoch)
         yield f"task_acc[stopped_{epoch}]", task
         yield f"auc[stopped_{epoch}]", auc
-    for name, (own, defences) in kinds.items():
-        task, auc, accuracy = pair.membership(undefended if name == "none" else pair.trained(model, own, defences))
+        path.append((task, auc))
+    for what, value in zip(("task_acc", "auc", "attack_acc"), pair.membership(undefended), strict=True):
+        yield f"{what}[none]", value
+    path.append(pair.membership(undefended)[:2])
+    measured = noise_budget.measured(models.build(model, seed=pair.seed, **changes))
+    defences: dict[str, Defence] = {name: ROWS[name] for name in rows}
+    defences |= {f"{way}_1": spent(way, 1.0, measured) for way in ways}
+    defences |= {"dp_sgd": PRIVATE} if private else {}
+    fleets = {name: partial(pair.trained, model, changes, [defence]) for name, defence in defences.items()}
+    fleets |= {name: partial(pair.trained, model, {**changes, **EMBEDDINGS[name]}) for name in embeddings}
+    for name, train in fleets.items():
+        task, auc, accuracy = pair.membership(train())
         yield f"task_acc[{name}]", task
         yield f"auc[{name}]", auc
         yield f"attack_acc[{name}]", accuracy
-        if name != "none":
-            yield f"auc_if_stopped[{name}]", if_stopped(task, path)
-
-
-FRESH = {"swin": "swin_cifar", "resnet": "resnet_cifar"}
-PAPERS = {"swin": "swin_tiny_cifar", "resnet": "resnet50_cifar"}
-
-
-@experiment(
-    "defences.noise_by_family",
-    data=("cifar10",),
-    smoke=Size(2, "small networks, 2 steps", settings=dict(networks=FRESH, noises=[0.0, 1.0], steps=2)),
-    class_=Size(
-        8, "small networks, 25 steps", first=20, settings=dict(networks=FRESH, noises=[0.0, 0.3, 1.0], steps=25)
-    ),
-    night=Size(
-        20, "small networks, 400 steps", settings=dict(networks=FRESH, noises=[0.0, 0.1, 0.3, 1.0, 3.0], steps=400)
-    ),
-    gpu=Size(
-        8,
-        "Swin-T and ResNet-50, 1,000 steps",
-        settings=dict(networks=PAPERS, noises=[0.0, 0.1, 0.3, 1.0, 3.0], steps=1_000),
-    ),
-)
-def noise_by_family(
-    repeat: int, networks: Mapping[str, str], noises: Sequence[float], steps: int, device: str = "cpu"
-) -> Values:
-    """The same search behind noise on the update of a Transformer and of a CNN; and the least of these noises that holds it below 15 dB.
-
-    relative_noise_to_15db: ten times the largest where none does.
-    """
-    clients = {name: Client(repeat, model, {}, "annealed", steps, device) for name, model in networks.items()}
-    yield "psnr[noise, mean_photograph]", next(iter(clients.values())).psnr(guess())
-    for name, client in clients.items():
-        reached = {level: client.psnr(client.search(spent("own", level) if level else None)) for level in noises}
-        for level, value in reached.items():
-            yield f"psnr[noise, {name}, {size(level)}]", value
-        enough = [level for level, value in reached.items() if value < 15]
-        yield f"relative_noise_to_15db[{name}]", min(enough, default=10 * max(noises))
-
-
-RELEASED: dict[str, tuple[str, dict[str, Any]]] = {
-    "vit": ("vit_cifar", SMALL["changes"]),
-    "resnet": ("resnet_cifar", dict(channels=(16, 32, 64, 64), stem="imagenet")),
-    "swin": ("swin_cifar", dict(embed_dim=32, depths=(1, 1, 1), window_size=4)),
-    "swin_t": ("swin_tiny_cifar", {}),
-    "resnet_50": ("resnet50_cifar", {}),
-}
-
-
-_NOISES = [0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6]
-_THREE: dict[str, Any] = dict(networks={"resnet": "resnet", "swin": "swin", "vit": "vit"}, noises=_NOISES)
-
-
-@experiment("defences.noise_on_weights", data=("cifar10",),
-    smoke=Size(
-        2, "victims of 48 images, 2 epochs",
-        settings=dict(networks=dict(resnet="resnet", swin="swin"), noises=[0.0, 0.4], members=48, epochs=2),
-    ),
-    class_=Size(
-        8, "small networks on 200 images, 10 epochs", first=20,
-        settings=dict(networks=dict(resnet="resnet", swin="swin"), noises=_NOISES, members=200, epochs=10),
-    ),
-    night=Size(20, "small networks on 1,000 images, 40 epochs", settings=dict(_THREE, members=1_000, epochs=40)),
-    gpu=Size(
-        8, "Swin-T and ResNet-50 on 2,000 images",
-        settings=dict(networks=dict(resnet="resnet_50", swin="swin_t"), noises=_NOISES, members=2_000, epochs=20),
-    ),
-)  # fmt: skip
-def noise_on_weights(
-    repeat: int, networks: Mapping[str, str], noises: Sequence[float], members: int, epochs: int, device: str = "cpu"
-) -> Values:
-    """Networks that are published with noise on their weights: what it takes from membership inference, and what it costs.
-
-    weight_noise_to_halve_auc: at which half of the advantage over a coin is gone, on straight lines; the largest noise where it never is,
-    or where there was no advantage.
-    """
-    pair = Pair(repeat, members, epochs, device)
-    for name, network in networks.items():
-        fleet = pair.trained(*RELEASED[network])
-        curve = np.mean(
-            [[_published(pair, fleet, m, noise) for noise in noises] for m in (0, 1)], axis=0
-        )  # (noises, task and AUC)
-        for noise, (task, auc) in zip(noises, curve, strict=True):
-            yield f"task_acc[weight_noise, {name}, {size(noise)}]", task
-            yield f"auc[weight_noise, {name}, {size(noise)}]", auc
-        advantage = curve[:, 1] - 50
-        below = np.flatnonzero(advantage <= advantage[0] / 2)
-        half = noises[-1]
-        if len(below) and advantage[0] > 0:
-            i = below[0]
-            half = float(np.interp(advantage[0] / 2, advantage[[i, i - 1]], np.array(noises)[[i, i - 1]]))
-        yield f"weight_noise_to_halve_auc[{name}]", half
-        yield f"task_acc[weight_noise_at_half, {name}]", float(np.interp(half, noises, curve[:, 0]))
-
-
-def _published(pair: Pair, fleet: Fleet, m: int, noise: float) -> list[float]:
-    """Task accuracy and AUC of membership, in percent, of victim m with noise on its weights."""
-    noisy = perturbation.parameters(fleet.model(m), noise, seed=pair.seed + m).to(pair.device)
-    places = torch.cat([pair.keep[m].nonzero()[:, 0], pair.outside[m]])
-    logits, labels, inside = (
-        training.logits(noisy, pair.pixels[places]).cpu(),
-        pair.classes[places],
-        pair.keep[m][places],
-    )
-    right = (logits.argmax(1) == labels)[~inside].double().mean().item()
-    return [100 * right, 100 * metrics.roc.auc(signals.loss(logits, labels), inside)]
+        yield f"auc_if_stopped[{name}]", if_stopped(task, path)
 
 
 QUARTER: dict[str, Any] = dict(width=0.25, depths=(1, 1, 1, 1))
@@ -297,31 +190,31 @@ SWAPS: dict[str, dict[str, Any]] = {
 SWAPS["all_three"] = {name: value for changes in SWAPS.values() for name, value in changes.items()}
 
 
-@experiment("defences.design_swaps", data=("cifar10",),
+@experiment(
+    "defences.design_swaps",
+    data=("cifar10",),
     smoke=Size(
         2, "a quarter of the width, searches of 2 steps",
-        settings=dict(changes=QUARTER, which=["as_it_is", "all_three"], searches=dict(annealed=2), members=32, epochs=2),
+        changes=QUARTER, which=["as_it_is", "all_three"], searches=dict(annealed=2), members=32, epochs=2,
     ),
     class_=Size(
         8, "a quarter of step 12's width and one block a stage, 200 images, 6 epochs, 40 steps", first=20,
-        settings=dict(
-            changes=QUARTER, which=["as_it_is", "three_relus", "all_three"], searches=dict(annealed=40, quasi_newton=1), members=200,
-            epochs=6,
-        ),
+        changes=QUARTER, which=["as_it_is", "three_relus", "all_three"], searches=dict(annealed=40, quasi_newton=1),
+        members=200, epochs=6,
     ),
     night=Size(
         20, "a quarter of step 12's width and one block a stage, 1,000 images, 40 epochs, 400 steps",
-        settings=dict(changes=QUARTER, which=[*SWAPS], searches=dict(annealed=400, quasi_newton=4), members=1_000, epochs=40),
+        changes=QUARTER, which=[*SWAPS], searches=dict(annealed=400, quasi_newton=4), members=1_000, epochs=40,
     ),
     gpu=Size(
         8, "step 12 of the morph at its own width",
-        settings=dict(changes={}, which=[*SWAPS], searches=dict(annealed=1_000, quasi_newton=10), members=2_000, epochs=20),
+        changes={}, which=[*SWAPS], searches=dict(annealed=1_000, quasi_newton=10), members=2_000, epochs=20,
     ),
 )  # fmt: skip
 def design_swaps(
     repeat: int,
     changes: Mapping[str, Any],
-    which: Sequence[str],
+    which: list[str],
     searches: Mapping[str, int],
     members: int,
     epochs: int,
@@ -332,12 +225,12 @@ def design_swaps(
     for name in which:
         own = {**changes, **SWAPS[name]}
         clients = [Client(repeat, "morph_12", own, attack, steps, device) for attack, steps in searches.items()]
+        psnr = clients[0].psnr
         if name == "as_it_is":
             strip.append(clients[0].photograph)
-            yield "psnr[swap, mean_photograph]", clients[0].psnr(guess())
-        images = [client.search(None) for client in clients]
-        strip.append(max(images, key=clients[0].psnr))
-        yield f"psnr[swap, {name}]", clients[0].psnr(strip[-1])
+            yield "psnr[swap, mean_photograph]", psnr(mean_photograph())
+        strip.append(max((client.search(None) for client in clients), key=psnr))
+        yield f"psnr[swap, {name}]", psnr(strip[-1])
         task, auc, _ = pair.membership(pair.trained("morph_12", own))
         yield f"task_acc[swap, {name}]", task
         yield f"auc[swap, {name}]", auc

@@ -9,19 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privlab import data
-from privlab.attacks.gradient_inversion import (
-    GaussNewton,
-    GradientMatching,
-    Term,
-    objectives,
-    priors,
-    search_spaces,
-)
+from privlab.attacks.gradient_inversion import GaussNewton, GradientMatching, Term, objectives, priors, search_spaces
 from privlab.attacks.gradient_inversion.results import Result
 from privlab.attacks.gradient_inversion.search import constant
-from privlab.experiments.victims.batches import (
-    guesses,
-)
 from privlab.leak import Leak
 
 DLG = (Term("gradients", 1.0, objectives.squared_distance),)
@@ -57,8 +47,11 @@ def family(
     draw = torch.Generator().manual_seed(number)
     latent = 0.3 * torch.randn(len(truth), len(space.origin), space.hidden, generator=draw, dtype=torch.float64)
     guess, start = (leak.normalise.inverse(space.images(z.to(space.origin))) for z in (0 * latent, latent))
-    known = {"nearest_point": nearest, "guess": guess, "mean_photograph": guesses(truth)["mean_photograph"]}
-    return space.to(next(model.parameters())), start.clamp(0, 1).float(), known
+    return (
+        space.to(next(model.parameters())),
+        start.clamp(0, 1).float(),
+        {"nearest_point": nearest, "guess": guess},
+    )
 
 
 def inside(
@@ -75,7 +68,7 @@ def inside(
             search = lbfgs(steps, CURVED)
             found.append(search.run(model, leak, start=start, space=space, snapshots=0, progress=False))
     best = min(found, key=lambda result: result.score).images if found else known["guess"]
-    return space.hidden, {"nearest_point": known["nearest_point"], "guess": known["guess"], "inside": best}
+    return space.hidden, {**known, "inside": best}
 
 
 def shrunk(images: Tensor, side: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""What the experiments on batches share: a client's batch, its victims, GradViT with the prior at hand, and how good an answer is."""
+"""A client's batch, its victims, and GradViT with the prior at hand: what labs 07 and 08 invert."""
 
 from __future__ import annotations
 
@@ -8,26 +8,17 @@ from functools import cache
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privlab import data, metrics, models, training
-from privlab.attacks import gradient_inversion
+from privlab import data, models, training
+from privlab.attacks.gradient_inversion import GradientMatching, presets
 from privlab.attacks.gradient_inversion.results import Result
-from privlab.compute import store
-from privlab.experiments.protocol import Values
-from privlab.experiments.reconstruction import baselines
+from privlab.experiments.trial import Trial
 from privlab.leak import Leak
 
-STDS = {"std_1": 1.0, "std_0p02": 0.02}  # scale of the position embedding; .02 is timm's
-LONG = 200  # steps from which on a search keeps its checkpoints in the store
-SCORES = ("psnr", "fft2d", "lpips")
+STDS = {"std_1": 1.0, "std_0p02": 0.02}  # of the position embedding; .02 is timm's
+SCORES = "psnr fft2d lpips"  # of the paper's tables
 CHANNELS = (16, 32, 64, 128)  # of the small ResNet
-
-
-def fresh_number(repeat: int) -> int:
-    """Seed of all that a repeat draws. Bars were set after a look at batches 0 to 43: none of them comes again."""
-    return 7_000 + repeat
 
 
 def photographs(size: int, number: int, large: bool = False) -> tuple[Tensor, Tensor]:
@@ -49,10 +40,9 @@ def photographs(size: int, number: int, large: bool = False) -> tuple[Tensor, Te
     return photos.take([*first.values(), *(i for i in drawn[:100] if i not in first.values())][:size])
 
 
-def guesses(images: Tensor) -> dict[str, Tensor]:
-    """Answers that look at no gradient, shaped like `images`."""
-    mean = F.interpolate(baselines()["mean_photograph"], images.shape[-2:], mode="bilinear")
-    return {"grey": torch.full_like(images, 0.5), "mean_photograph": mean.expand_as(images)}
+def client(repeat: int, size: int, large: bool = False, device: str = "cpu") -> Trial:
+    """The batch of a repeat. Bars were set after a look at batches 0 to 43: none of them comes again."""
+    return Trial(*photographs(size, 7_000 + repeat, large), number=7_000 + repeat, device=device)
 
 
 def vit(number: int, std: float = 1.0, device: str = "cpu", **changes: Any) -> nn.Module:
@@ -60,24 +50,16 @@ def vit(number: int, std: float = 1.0, device: str = "cpu", **changes: Any) -> n
     return models.april.build("b", **(dict(width=384, depth=2, position_std=std, seed=number) | changes)).to(device)
 
 
-def trained(
-    name: str,
-    number: int,
-    images: int,
-    epochs: int,
-    std: float = 1.0,
-    width: int = 384,
-    depth: int = 2,
-    device: str = "cpu",
-) -> nn.Module:
-    """A small "vit" or "resnet" that has learnt from public photographs of its own, for some epochs; kept in the store."""
+def trained(trial: Trial, name: str, images: int, epochs: int, **changes: Any) -> nn.Module:
+    """A small "vit" or "resnet" that has learnt from public photographs of the trial's own, for some epochs; kept in the store."""
     public = len(data.load("cifar10"))
-    members = torch.randperm(public, generator=torch.Generator().manual_seed(number))[:images]
-    changes = dict(channels=CHANNELS) if name == "resnet" else dict(embed_dim=width, depth=depth, position_std=std)
+    members = torch.randperm(public, generator=torch.Generator().manual_seed(trial.number))[:images]
     recipe = replace(training.RECIPES["smoke"], epochs=epochs, precision="auto")
+    small = dict(channels=CHANNELS) if name == "resnet" else dict(depth=2, position_std=1.0)
     with contextlib.redirect_stdout(None):  # it says whether it was trained or reused
         model, _ = training.victim(
-            f"{name}_cifar", recipe, images=members, test=200, sample=200, seed=number, model=changes, device=device, progress=False
+            f"{name}_cifar", recipe, images=members, test=200, sample=200, seed=trial.number, model={**small, **changes},
+            device=trial.device, progress=False,
         )  # fmt: skip
     return model
 
@@ -87,42 +69,16 @@ def prior() -> nn.Module:
     return models.pretrained_networks.efficientnet_lite0()
 
 
-def gradvit(steps: int, **changes: Any) -> gradient_inversion.GradientMatching:
+def gradvit(steps: int, **changes: Any) -> GradientMatching:
     """GradViT without registration, its image prior fitted to EfficientNet-lite0: relative, at 64 pixels, weight 1e-4 (ours)."""
     settings: dict[str, Any] = dict(group=1, size=64, relative=True, image=1e-4)
-    return gradient_inversion.gradvit(steps, prior(), **(settings | changes))
+    return presets.gradvit(steps, prior(), **(settings | changes))
 
 
-def search(
-    attack: Any, model: nn.Module, leak: Leak, number: int, space: Any = None, start: Tensor | None = None
-) -> Result:
-    """One search, its direction by differences where they agree with the exact one. A long one keeps its checkpoints in the store,
-    under the contents of model, leak, space and start.
-    """
-    if isinstance(attack, gradient_inversion.GradientMatching) and attack.optimiser == "adam":
+def search(trial: Trial, attack: Any, model: nn.Module, leak: Leak | None = None, **how: Any) -> Result:
+    """One search, Adam's direction by differences where they agree with the exact one; of large images two at a time."""
+    if isinstance(attack, GradientMatching) and attack.optimiser == "adam":
         attack = replace(attack, derivative="auto")
-    run = None
-    if attack.steps >= LONG:
-        given = [*([] if space is None else [space.origin, space.basis]), *([] if start is None else [start])]
-        about = {
-            "weights": store.digest(*model.state_dict().values()),
-            "sent": store.digest(*leak.grads.values(), *([] if leak.labels is None else [leak.labels]), *given),
-            "names": store.key({"names": list(leak.grads)}),
-        }
-        run = gradient_inversion.kept_run(attack, number, next(model.parameters()).device.type, **about)
-    large = dict(chunk=2) if leak.image_shape[-1] > 64 else {}
-    return attack.run(
-        model, leak, seed=number, snapshots=0, store=run, progress=False, space=space, start=start, **large
-    )
-
-
-def scores(key: str, images: Tensor, truth: Tensor) -> Values:
-    """The measures of the paper's tables, each the mean over a batch: psnr, fft2d and lpips."""
-    for name in SCORES:
-        yield f"{name}[{key}]", getattr(metrics, name)(images, truth).mean().item()
-
-
-def blind_scores(truth: Tensor) -> Values:
-    """The same of the answers that look at no gradient."""
-    for name, images in guesses(truth).items():
-        yield from scores(name, images, truth)
+    if trial.images.shape[-1] > 64:
+        how["chunk"] = 2
+    return trial.search(attack, model, leak, **how)

@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from privlab import data, metrics
-from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion.cases import Case, searched
+from privlab.attacks.gradient_inversion import adaptive, closed_form, label_recovery, presets
 from privlab.attacks.membership_inference import signals
 from privlab.defences import updates
 from privlab.defences.updates import UpdateDefence
-from privlab.experiments.reconstruction import baselines
-from privlab.leak import Leak, observe
+from privlab.experiments.trial import Trial, mean_photograph
+from privlab.leak import Leak
 from privlab.training import Recipe, batches, shadow_models
 from privlab.training.defence import Defence
 from privlab.training.shadow_models import Fleet
@@ -40,16 +39,10 @@ ROWS = {  # what practitioners do anyway
     "position_withheld": updates.sent("withheld", words=["position"]),
     "stem_withheld": updates.sent("withheld", words=["stem"]),
 }
-KNOWN = (
-    "gaussian",
-    "spread",
-    "sparse",
-    "low_bits",
-    "clipped",
-)  # where an attacker who knows the defence does otherwise
+KNOWN = ("gaussian", "spread", "sparse", "low_bits", "clipped")  # who knows of these attacks in another way
 
 
-def size(level: float) -> str:
+def strength(level: float) -> str:
     """A strength, as the ledger writes it."""
     return f"relative_{level:g}".replace(".", "p")
 
@@ -62,63 +55,61 @@ def spent(way: str, level: float, measured: Mapping[str, float] | None = None) -
     return updates.sent("spread", shares=shares, relative=level)
 
 
-def guess() -> Tensor:
-    """The mean of the public photographs, (1, 3, 32, 32) in [0, 1]; photographs under attack are of the test split."""
-    return baselines()["mean_photograph"]
-
-
 class Client:
     """One photograph of the test split, and a fresh network that its gradient is of.
 
     repeat: draws both, and all noise.  model, changes: of the network, see `zoo.build`.  attack, steps: of the search.
+    photograph: (1, 3, 32, 32) in [0, 1].  label: (1,).  network: fresh.  update: its gradient.
     """
 
     def __init__(
         self, repeat: int, model: str, changes: Mapping[str, Any], attack: str, steps: int, device: str = "cpu"
     ) -> None:
-        self.repeat, self.seed, self.device = repeat % 10_000, repeat % 2**31, device
-        self.case = Case(
-            model, (self.repeat,), attack, dict(steps=steps), changes, victim=self.seed, seed=self.seed, split="test"
-        )
-        self.photograph, self.label = data.load("cifar10", "test").one(self.repeat)
-        self.network = self.case.build(device)
-        self.update = observe(self.network, self.photograph, self.label)
+        self.trial = Trial.of(repeat % 2**31, places=[repeat], device=device)
+        self.photograph, self.label, self.seed = self.trial.images, self.trial.labels, self.trial.number
+        self.network = self.trial.network(model, **changes)
+        self.update = self.trial.leak(self.network)
+        self.attack = getattr(presets, attack)(steps)
 
     def psnr(self, image: Tensor) -> float:
-        return float(metrics.psnr(image.cpu(), self.photograph).item())
+        return metrics.psnr(image.cpu(), self.photograph).item()
 
-    def algebra(
-        self, leak: Leak, deviations: Mapping[str, float] | None = None, network: nn.Module | None = None
-    ) -> Tensor:
+    def sent(self, defence: UpdateDefence | None, rounds: int = 1) -> Leak:
+        """What the server receives; or the mean of several rounds, each with noise of its own."""
+        if defence is None:
+            return self.update
+        return adaptive.averaged([defence(self.update, self.network, self.seed + 1_000_003 * n) for n in range(rounds)])
+
+    def algebra(self, leak: Leak, deviations: Mapping[str, float] | None = None) -> Tensor:
         """The better of two closed forms, the client's own photograph being the judge; the guess where neither has what it needs."""
         images = []
-        for form in (gradient_inversion.closed_form.patch_embedding, gradient_inversion.closed_form.subspace):
+        for form in (closed_form.patch_embedding, closed_form.subspace):
             with contextlib.suppress(ValueError):  # what it reads was withheld, or is zero throughout
-                vit: Any = network or self.network
-                images.append(form(vit, leak, deviations).clamped.cpu())
-        return max(images or [guess()], key=self.psnr)
+                images.append(form(self.network, leak, deviations).clamped.cpu())
+        return max(images or [mean_photograph()], key=self.psnr)
 
     def solved(self, defence: UpdateDefence | None, informed: bool = False, rounds: int = 1) -> float:
         """What algebra makes of a defended update, in dB; or of the mean of several, each with noise of its own."""
-        if defence is None:
-            return self.psnr(self.algebra(self.update))
-        sent = [defence(self.update, self.network, self.seed + 1_000_003 * n) for n in range(rounds)]
-        leak = gradient_inversion.adaptive.averaged(sent)
-        return self.psnr(self.algebra(leak, defence.deviations(leak, self.network, rounds) if informed else None))
+        leak = self.sent(defence, rounds)
+        known = defence.deviations(leak, self.network, rounds) if informed and defence is not None else None
+        return self.psnr(self.algebra(leak, known))
 
-    def search(self, defence: UpdateDefence | None, informed: bool = False, **changes: Any) -> Tensor:
-        """What the search makes of a defended update.  changes: of the network."""
-        sent = {} if defence is None else defence.settings()
-        case = replace(self.case, sent=sent, informed=informed, changes={**self.case.changes, **changes})
-        return searched(case, self.device).images
+    def search(self, defence: UpdateDefence | None, informed: bool = False) -> Tensor:
+        """What the search makes of a defended update.
+
+        informed: it knows the defence: noise is weighed, zeros of a sparse update are no numbers, and a clipped one has no length.
+        """
+        leak, attack = self.sent(defence), self.attack
+        if informed and defence is not None:
+            attack = adaptive.tempered(attack, leak, defence.deviations(leak, self.network))
+            if change := {"sparse": adaptive.arrived, "clipped": adaptive.unclipped}.get(defence.by):
+                attack = change(attack)
+        return self.trial.search(attack, self.network, leak).images
 
     def label_left(self, defence: UpdateDefence | None) -> float:
         """Whether the smallest bias gradient still names the label: 1 or 0."""
-        leak = self.update if defence is None else defence(self.update, self.network, self.seed)
-        return float(
-            gradient_inversion.label_recovery.bias_minimum(self.network, replace(leak, labels=None)).item()
-            == self.label.item()
-        )
+        read = label_recovery.bias_minimum(self.network, replace(self.sent(defence), labels=None))
+        return float(read.item() == self.label.item())
 
 
 class Pair:
@@ -135,45 +126,28 @@ class Pair:
         self.keep = torch.zeros(2, 4 * members, dtype=torch.bool)
         self.keep[0, mine], self.keep[1, theirs] = True, True
         self.outside = (unseen, others)
-        self.recipe, self.normalise = (
-            Recipe(epochs=epochs, batch_size=32, lr=1e-3, warmup_epochs=1, augment="flip"),
-            photos.normalise,
-        )
+        self.recipe = Recipe(epochs=epochs, batch_size=32, lr=1e-3, warmup_epochs=1, augment="flip")
 
     def trained(
         self, model: str, changes: Mapping[str, Any], defences: Sequence[Defence] = (), at: Sequence[int] = ()
     ) -> Fleet:
         """Both victims, trained here and now; from the store if they are kept there."""
         fleet = shadow_models.make(
-            model,
-            self.recipe,
-            (self.pixels, self.classes),
-            self.keep,
-            model={**changes, "num_classes": 10},
-            normalise=self.normalise,
-            at=at,
-            weights=True,
-            seed=self.seed,
-            defences=defences,
-            device=self.device,
-        )
+            model, self.recipe, (self.pixels, self.classes), self.keep, model={**changes, "num_classes": 10},
+            normalise=data.NORMALISE["cifar10"], at=at, seed=self.seed, defences=defences, device=self.device,
+        )  # fmt: skip
         for m in range(2):
             shadow_models.train(fleet, m)
         return fleet
 
     def membership(self, fleet: Fleet, at: int | None = None) -> tuple[float, float, float]:
         """Task accuracy, AUC of the loss, and accuracy of the other's threshold, in percent: the mean over both victims."""
-        seen = []
+        seen, rows = [], []
         for m in (0, 1):
             places = torch.cat([self.keep[m].nonzero()[:, 0], self.outside[m]])
             seen.append((signals.loss(fleet.logits(m, at), self.classes)[0][places], self.keep[m][places]))
-        rows = [
-            (
-                fleet.right(m, self.outside[m], at),
-                metrics.roc.auc(*seen[m]),
-                metrics.roc.accuracy(*seen[m], metrics.roc.best_threshold(*seen[1 - m])),
-            )
-            for m in (0, 1)
-        ]
+        for m in (0, 1):
+            guess = metrics.roc.accuracy(*seen[m], metrics.roc.best_threshold(*seen[1 - m]))
+            rows.append((fleet.right(m, self.outside[m], at), metrics.roc.auc(*seen[m]), guess))
         task, auc, accuracy = 100 * np.mean(rows, axis=0)
         return float(task), float(auc), float(accuracy)

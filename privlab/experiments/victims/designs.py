@@ -2,97 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privlab import data, metrics
-from privlab.attacks.gradient_inversion import cases, objectives
-from privlab.attacks.gradient_inversion.cases import Case
+from privlab import data
+from privlab.attacks.gradient_inversion import GaussNewton, GradientMatching, objectives, presets
 from privlab.attacks.gradient_inversion.results import Result
-from privlab.experiments.reconstruction import baselines
+from privlab.experiments.trial import Trial
 from privlab.leak import observe
-from privlab.models import morph
+
+SCORES = "psnr ssim mse"
+
+
+def matching(attack: str, steps: int, weight: float = 1.0) -> GradientMatching:
+    """A search at `weight` times its usual weight of smoothness, its directions by differences where these agree with the exact ones.
+
+    attack: "inverting_gradients" or "annealed".
+    """
+    tv: Any = 1e-4 * weight if attack == "inverting_gradients" else (0.02 * weight, 1e-5 * weight)
+    made: GradientMatching = getattr(presets, attack)(steps, tv)
+    return replace(made, derivative="auto")
 
 
 @dataclass(frozen=True)
-class Search:
-    """What all searches of one repeat share.
+class DesignTrial(Trial):
+    """A repeat on networks of the morph.
 
-    repeat: place of the photograph in CIFAR-10's test split, seed of the weights, and of the noise that a search begins with.
-    attack: "inverting_gradients" or "annealed".  steps: of it.  width, depths: of the networks, see `morph.build`.
+    attack, steps: of the search, see `matching`.  shape: width and depths of all networks, see `morph.build`.
     public: photographs of the train split, no other repeat's, that a fair weight is measured on.
-    side: the photograph is enlarged to so many pixels, if given.  snapshots: steps at which pictures are kept on the way.
+    snapshots: steps at which pictures are kept on the way.
     """
 
-    repeat: int
-    attack: str
-    steps: int
-    width: float = 1.0
-    depths: Sequence[int] | None = None
+    attack: str = "annealed"
+    steps: int = 1
+    shape: Mapping[str, Any] = field(default_factory=dict)
     public: int = 4
     side: int | None = None
     snapshots: tuple[int, ...] = ()
-    device: str = "cpu"
 
-    @property
-    def number(self) -> int:
-        """The repeat as a place among 10,000 photographs; pilots count from the end."""
-        return self.repeat % 10_000
+    def design(self, step: int, train: bool = False, **changes: Any) -> Any:
+        """The network of a step with some designs changed."""
+        return self.network(f"morph_{step}", train, **self.shape, **changes)
 
-    @property
-    def shape(self) -> dict[str, Any]:
-        return dict(width=self.width) | ({} if self.depths is None else dict(depths=tuple(self.depths)))
+    def inverted(self, model: nn.Module, weight: float = 1.0, hide: Sequence[str] = ()) -> Result:
+        """What the search finds on a network.  hide: names whose gradients are withheld."""
+        return self.search(
+            matching(self.attack, self.steps, weight), model, self.leak(model).without(hide), snapshots=self.snapshots
+        )
 
-    @cached_property
-    def photograph(self) -> Tensor:
-        """Under attack: (1, 3, side, side) in [0, 1]."""
-        return data.load("cifar10", "test").one(self.number, size=self.side)[0]
+    def calibrated(self, model: nn.Module, hide: Sequence[str] = ()) -> Tensor:
+        """The image that the search finds on a network, at the weight of smoothness that is fair to it."""
+        return self.inverted(model, self.fair(model), hide).images
 
-    def case(self, step: int, weight: float = 1.0, train: bool = False, **changes: Any) -> Case:
-        """The search on a step with some designs changed; `weight` times the usual weight of smoothness."""
-        own = morph.STEPS[step]
-        if changes.get("activations", own.activations) == "000" and not changes.get(
-            "stem_activation", own.stem_activation
-        ):
-            changes.pop("activation", None)  # there is none to be of a kind
-        changes = {name: value for name, value in changes.items() if getattr(own, name, None) != value}
-        tv = 1e-4 * weight if self.attack == "inverting_gradients" else (0.02 * weight, 1e-5 * weight)
-        return Case(
-            f"morph_{step}", (self.number,), self.attack, dict(steps=self.steps, tv=tv), changes | self.shape, victim=self.number,
-            seed=self.number, side=self.side, train=train, derivative="auto",
-        )  # fmt: skip
+    def gauss_newton(self, model: nn.Module, passes: int) -> Result:
+        """What Gauss-Newton finds, which no weight of smoothness has to be set for."""
+        return self.search(GaussNewton(steps=passes, passes=passes, derivative="auto"), model)
 
-    def result(self, step: int, weight: float = 1.0, **changes: Any) -> Result:
-        return cases.searched(self.case(step, weight, **changes), self.device, self.snapshots)
-
-    def curved(self, step: int, passes: int, **changes: Any) -> Result:
-        """The same case by Gauss-Newton, which no weight of smoothness has to be set for."""
-        asked = replace(self.case(step, **changes), attack="gauss_newton", settings=dict(steps=passes, passes=passes))
-        return cases.searched(asked, self.device, self.snapshots)
-
-    def alone(self, model: nn.Module, weight: float, hide: Sequence[str] = ()) -> Tensor:
-        """The image that the search finds on a network that no `Case` describes, hide: names whose gradients are withheld."""
-        case = self.case(9, weight)
-        leak = observe(model, *case.batch()).without(hide)
-        return case.search().run(model, leak, seed=case.seed, progress=False).images
-
-    def fair(self, step: int, train: bool = False, **changes: Any) -> float:
-        """The weight of smoothness that is to this design what 1 is to step 9 at 32 x 32 pixels, to one digit."""
-        return self.weight_of(self.case(step, train=train, **changes).build(self.device))
-
-    def weight_of(self, model: nn.Module) -> float:
+    def fair(self, model: nn.Module) -> float:
+        """The weight of smoothness that is to this network what 1 is to step 9 at 32 x 32 pixels, to one digit."""
         return float(f"{self.from_grey(model) / self._unit:.1g}")
 
     @cached_property
     def _unit(self) -> float:
         small = replace(self, side=None)
-        return small.from_grey(small.case(9).build(self.device))
+        return small.from_grey(small.design(9))
 
     def from_grey(self, model: nn.Module) -> float:
         """Cosine distance between the gradients of a grey image and of public photographs, on average: what a search has to go on."""
@@ -103,19 +81,20 @@ class Search:
             apart.append(objectives.cosine_distance(image, grey.grads, leak).item())
         return sum(apart) / len(apart)
 
-    def scores(self, key: str, image: Tensor, lpips: bool = False) -> Iterator[tuple[str, float]]:
-        """How near an image is to the photograph; MSE is of normalised pixels, as the paper's must be."""
-        normalise = data.NORMALISE["cifar10"]
-        yield f"psnr[{key}]", metrics.psnr(image, self.photograph).item()
-        yield f"ssim[{key}]", metrics.ssim(image, self.photograph).item()
-        yield f"mse[{key}]", F.mse_loss(normalise(image), normalise(self.photograph)).item()
-        if lpips:
-            yield f"lpips[{key}]", metrics.lpips(image, self.photograph).item()
 
-    def guesses(self, lpips: bool = False) -> Iterator[tuple[str, float]]:
-        """Scores of pictures that look at no gradient: grey, and the mean of the public photographs."""
-        mean = F.interpolate(
-            baselines()["mean_photograph"], self.photograph.shape[-2:], mode="bilinear", antialias=True
-        )
-        yield from self.scores("cifar10, grey", torch.full_like(mean, 0.5), lpips)
-        yield from self.scores("cifar10, mean_photograph", mean, lpips)
+def trial(
+    repeat: int,
+    attack: str = "annealed",
+    steps: int = 1,
+    width: float = 1.0,
+    depths: Sequence[int] | None = None,
+    side: int | None = None,
+    device: str = "cpu",
+    **more: Any,
+) -> DesignTrial:
+    """repeat: place of the photograph in CIFAR-10's test split, seed of the weights, and of the noise that a search begins with; pilots
+    count from the end.  side: pixels to enlarge the photograph to.  width, depths: of all networks.  more: see `DesignTrial`.
+    """
+    shape: dict[str, Any] = dict(width=width) | ({} if depths is None else dict(depths=tuple(depths)))
+    plain = Trial.of(repeat % 10_000, side=side, device=device)
+    return DesignTrial(**vars(plain), attack=attack, steps=steps, shape=shape, side=side, **more)
