@@ -149,11 +149,11 @@ class Explanation:
 
     def standing(self, verdicts: Mapping[str, str]) -> str:
         """How well it stands, by the verdicts of the claims: "measured", "contradicted", "in part undecided" or "a conjecture"."""
-        held, failed = ([verdicts.get(name) for name in every] for every in (self.evidence, self.refuted))
+        held, failed = ({verdicts.get(name) for name in every} for every in (self.evidence, self.refuted))
         if "not reproduced" in held or "reproduced" in failed:
             return "contradicted"
-        if {*held} <= {"reproduced"} and {*failed} <= {"not reproduced"}:
-            return "measured" if self.rests_on else "a conjecture"
+        if held <= {"reproduced"} and failed <= {"not reproduced"}:
+            return "measured" if held | failed else "a conjecture"
         return "in part undecided"
 
 
