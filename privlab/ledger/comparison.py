@@ -8,28 +8,26 @@ c > min(a, b) are `or`; abs(x) is max(x, -x).
 from __future__ import annotations
 
 import ast
-import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 NAME = re.compile(r"[a-z][a-z0-9_]*\[[a-z][a-z0-9_]*(, [a-z][a-z0-9_]*)*\]")  # of what is measured: psnr[cifar10, swin]
-Operation = Callable[[Any, Any], Any]
-ARITHMETIC: dict[type, Operation] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: np.divide,
+OPERATIONS: dict[type, np.ufunc] = {
+    ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide,
+    ast.Gt: np.greater, ast.GtE: np.greater_equal, ast.Eq: np.equal,
 }  # fmt: skip
-COMPARED: dict[type, Operation] = {ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq}
 TURNED: dict[type, type] = {ast.Lt: ast.Gt, ast.LtE: ast.GtE}
 
 
 class Atom(NamedTuple):
-    """left > right, left >= right or left == right, sides as `value` reads them.  op: which, as in Python's `operator`."""
+    """left > right, left >= right or left == right, sides as `value` reads them."""
 
     left: str
-    op: Operation
+    op: np.ufunc
     right: str
 
 
@@ -42,14 +40,19 @@ class Joined(NamedTuple):
 
 @cache
 def parse(text: str) -> Atom | Joined:
-    """A comparison taken apart."""
-    return _tree(ast.parse(text, mode="eval").body)
+    """A comparison taken apart.  Raises ValueError for a text that compares nothing."""
+    return _joined(_expression(text))
 
 
-def _tree(node: ast.expr) -> Atom | Joined:
+@cache
+def _expression(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+def _joined(node: ast.expr) -> Atom | Joined:
     match node:
         case ast.BoolOp(op=op, values=values):
-            return Joined([_tree(part) for part in values], isinstance(op, ast.And))
+            return Joined([*map(_joined, values)], isinstance(op, ast.And))
         case ast.Compare(left=left, ops=ops, comparators=rest):
             chain = [_apart(a, type(op), b) for a, op, b in zip([left, *rest], ops, rest, strict=False)]
             return chain[0] if len(chain) == 1 else Joined(chain, every=True)
@@ -61,17 +64,10 @@ def _apart(left: ast.expr, op: type, right: ast.expr) -> Atom | Joined:
         return _apart(right, TURNED[op], left)
     for side in (left, right):
         if isinstance(side, ast.Call) and (extreme := ast.unparse(side.func)) in ("min", "max", "abs"):
-            parts = side.args
-            if extreme == "abs":
-                extreme, parts = "max", [*parts, ast.UnaryOp(ast.USub(), parts[0])]
+            parts = side.args if extreme != "abs" else [side.args[0], ast.UnaryOp(ast.USub(), side.args[0])]
             pairs = [(part, right) if side is left else (left, part) for part in parts]
             return Joined([_apart(a, op, b) for a, b in pairs], (extreme == "min") == (side is left))
-    return Atom(ast.unparse(left), COMPARED[op], ast.unparse(right))
-
-
-@cache
-def _side(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body
+    return Atom(ast.unparse(left), OPERATIONS[op], ast.unparse(right))
 
 
 def value(side: str | ast.expr, values: Mapping[str, Any]) -> Any:
@@ -79,13 +75,13 @@ def value(side: str | ast.expr, values: Mapping[str, Any]) -> Any:
 
     values: name -> a number, or one a repeat.  Raises KeyError for a name that is not there, ValueError for what is outside of the grammar.
     """
-    match node := _side(side) if isinstance(side, str) else side:
+    match node := _expression(side) if isinstance(side, str) else side:
         case ast.Constant(value=int() | float() as number):
             return float(number)
         case ast.UnaryOp(op=ast.USub(), operand=x):
             return -value(x, values)
-        case ast.BinOp(left=a, op=op, right=b) if type(op) in ARITHMETIC:
-            return ARITHMETIC[type(op)](value(a, values), value(b, values))
+        case ast.BinOp(left=a, op=op, right=b) if type(op) in OPERATIONS:
+            return OPERATIONS[type(op)](value(a, values), value(b, values))
         case ast.Subscript():
             return values[ast.unparse(node)]
     raise ValueError(f"{ast.unparse(node)!r} is outside of the grammar; write numbers, + - * / and metric[key, ...]")

@@ -90,7 +90,7 @@ def folder() -> Path:
 
 def path(experiment: str, size: str, root: Path | None = None) -> Path:
     """Where the lines of an experiment at one size lie."""
-    return (root or folder()) / checked(size) / f"{experiment}.jsonl"
+    return (root or folder()) / size / f"{experiment}.jsonl"
 
 
 def read(
@@ -107,15 +107,14 @@ def read(
 def lines(experiment: str, size: str, digest: str | None = None, root: Path | None = None) -> dict[int, list[Repeat]]:
     """Every line of this digest, by repeat: at smoke a repeat may have one for each kind of processor."""
     file, found = path(experiment, size, root), dict[int, list[Repeat]]()
-    about = file.stat() if file.exists() else None
-    for row in _rows(file, about.st_size, about.st_mtime_ns) if about else ():
+    for row in _rows(file, file.stat().st_mtime_ns, file.stat().st_size) if file.exists() else ():
         if digest in (None, row.digest):
             found.setdefault(row.repeat, []).append(row)
     return found
 
 
 @lru_cache(maxsize=512)  # as `measure` asks of every repeat each second whether it is there
-def _rows(file: Path, size: int, changed: int) -> list[Repeat]:
+def _rows(file: Path, changed: int, size: int) -> list[Repeat]:
     """A file's lines, without what a kill has torn, or a merge has left: such a repeat is measured again."""
     rows = []
     for line in file.read_bytes().splitlines():
@@ -132,8 +131,7 @@ def append(experiment: str, size: str, row: Repeat, root: Path | None = None) ->
     for name, value in row.values.items():
         if not (NAME.fullmatch(name) and math.isfinite(value)):
             raise ValueError(f"{name}={value!r} of repeat {row.repeat}: give a finite number, named as in psnr[a, b]")
-    line = json.dumps(asdict(row)).encode() + b"\n"
-    file = path(experiment, size, root)
+    line, file = json.dumps(asdict(row)).encode() + b"\n", path(experiment, size, root)
     atomic.shared_folder(file.parent)
     with FileLock(file.with_name(f".{file.name}.lock"), mode=0o666), open(file, "ab+") as out:
         if out.tell():
@@ -156,23 +154,23 @@ def register(entries: Iterable[Registration], root: Path | None = None) -> list[
 
     Raises ValueError for a further try that does not start behind every repeat that is registered or measured for its size.
     """
-    root, new = root or folder(), list[Registration]()
+    root = root or folder()
     atomic.shared_folder(root)
     with FileLock(root / ".registered.jsonl.lock", mode=0o666):
         kept = registrations(root)
+        known = len(kept)
         for entry in entries:
-            earlier = [r for r in (*kept, *new) if (r.experiment, r.size) == (entry.experiment, entry.size)]
+            earlier = [r for r in kept if (r.experiment, r.size) == (entry.experiment, entry.size)]
             if any((r.digest, r.range) == (entry.digest, entry.range) for r in earlier):
                 continue
-            measured = lines(entry.experiment, entry.size, root=root) if earlier else ()
-            free = max([*measured, *(r.range[-1] for r in earlier)], default=-1) + 1
-            if entry.first < free:
+            taken = [*lines(entry.experiment, entry.size, root=root), *(r.range[-1] for r in earlier)]
+            if earlier and entry.first <= max(taken):
                 raise ValueError(
                     f"{entry.experiment} at {entry.size}: first={entry.first} begins among repeats that are registered or measured; "
-                    f"a further try begins at {free} or behind it: Size(..., first={free})"
+                    f"a further try begins at {max(taken) + 1} or behind it: Size(..., first={max(taken) + 1})"
                 )
-            new.append(replace(entry, attempt=len(earlier)))
-        if new:
-            text = "".join(json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in [*kept, *new])
+            kept.append(replace(entry, attempt=len(earlier)))
+        if kept[known:]:
+            text = "".join(json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in kept)
             atomic.write_atomic(root / "registered.jsonl", text.encode())
-    return new
+    return kept[known:]

@@ -38,12 +38,12 @@ def headlines(judgements: Sequence[Judgement]) -> list[Headline]:
     """The questions that these verdicts answer, in their order; all of them where all claims were judged."""
     found = []
     for number, asked in sorted(entries("headlines").items()):
-        if mine := [j for j in judgements if j.claim.headline == number]:
-            firm, looked = ([j for j in mine if j.exploratory == after] for after in (False, True))
-            answer = _answer(firm, looked)
-            told = [f"{answer.capitalize()}: {_counts(firm)}"] if firm else [answer.capitalize()]
-            told += [f"chosen after a look: {_counts(looked)}"] if looked else []
-            found.append(Headline(number, **asked, answer=answer, words=f"{'; '.join(told)}.", judgements=mine))
+        mine = [j for j in judgements if j.claim.headline == number]
+        firm, looked = ([j for j in mine if j.exploratory == after] for after in (False, True))
+        answer = _answer(firm, looked)
+        words = answer.capitalize() + (f": {_counts(firm)}" if firm else "")
+        words += f"; chosen after a look: {_counts(looked)}." if looked else "."
+        found += [Headline(number, **asked, answer=answer, words=words, judgements=mine)] if mine else []
     return found
 
 
@@ -55,15 +55,16 @@ def count(judgements: Sequence[Judgement]) -> str:
 
 def _answer(firm: Sequence[Judgement], looked: Sequence[Judgement]) -> str:
     """One of ANSWERS, by the claims that were chosen before a look at the data, and those that were chosen after one."""
-    firm, looked = ([j for j in every if j.verdict != MEASURING] for every in (firm, looked))
-    orders = {j.verdict for j in firm if not _of_equality(j.claim)}
-    equals = {j.verdict for j in firm if _of_equality(j.claim)}
-    if not firm:
-        return "undecided" if looked else MEASURING
+    orders, equals = (
+        {j.verdict for j in firm if _of_equality(j.claim) == alike} - {MEASURING} for alike in (False, True)
+    )
+    after = {j.verdict for j in looked} - {MEASURING}
+    if not orders | equals:
+        return "undecided" if after else MEASURING
     if orders and equals == {REPRODUCED} and REPRODUCED not in orders:
         return "equal"
     found, decided = orders or equals, {REPRODUCED, NOT_REPRODUCED}
-    if found & decided and decided <= found | {j.verdict for j in looked}:
+    if found & decided and decided <= found | after:
         return "mixed"
     return "yes" if found == {REPRODUCED} else "no" if found == {NOT_REPRODUCED} else "undecided"
 

@@ -24,19 +24,14 @@ from privlab.ledger.papers import Claim
 VERDICTS = ("reproduced", "not reproduced", "inconclusive", "not tested", "measuring")
 REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_TESTED, MEASURING = VERDICTS
 STATES = {REPRODUCED: "holds", NOT_REPRODUCED: "does not hold", INCONCLUSIVE: "is undecided"}  # of a need
+UNMET = {"does not hold": NOT_TESTED, "is undecided": INCONCLUSIVE}  # the first of them speaks
 SCOPES = ("the paper's own setting", "the paper's networks, our reading of what it leaves open", "a stand-in")
 OWN, READING, STAND_IN = SCOPES
 EVERY_REPEAT = {"train_acc", "train_accuracy", "training_accuracy"}  # needs about these hold in every repeat, or fail
 
-# (experiment, size) -> what was registered of it, the first try first, each with a row a repeat that is there
-Shelf = Mapping[tuple[str, str], Sequence[tuple[evidence.Registration, pd.DataFrame]]]
-
-
-class Try(NamedTuple):
-    """Registrations that are judged together, one an experiment.  tables: of each, a row a repeat that is there, a column a name."""
-
-    entries: Sequence[evidence.Registration]
-    tables: Sequence[pd.DataFrame]
+# Registrations that are judged together, one an experiment, each with a row a repeat that is there, a column a name
+Try = Sequence[tuple[evidence.Registration, pd.DataFrame]]
+Shelf = Mapping[tuple[str, str], Try]  # (experiment, size) -> what was registered of it, the first try first
 
 
 class Need(NamedTuple):
@@ -104,18 +99,14 @@ def judgements(lab: str | None = None, root: Path | None = None) -> list[Judgeme
 
 def judge(claim: Claim, have: Shelf | None = None) -> Judgement:
     """A claim's verdict from the evidence.  have: a `shelf`; the book's if not given."""
-    complete, waiting = [], []
-    for one in tries(claim, shelf() if have is None else have):
-        if lacking := _lacking(claim, one):
-            waiting.append((one.entries[0].size, lacking))
-        else:
-            complete.append(judge_by(claim, one))
-    if complete:
+    found = [(one, _missing(claim, one)) for one in tries(claim, shelf() if have is None else have)]
+    to_come = [why for _, why in found if why]
+    if complete := [judge_by(claim, one) for one, why in found if not why]:
         first, *others = complete
-        beside = [f"{j.profile}: {j.verdict} ({j.reason})" for j in others] + [f"to come: {why}" for _, why in waiting]
+        beside = [f"{j.profile}: {j.verdict} ({j.reason})" for j in others] + [f"to come: {why}" for why in to_come]
         return replace(first, beside=beside)
-    why = "; ".join(why for _, why in waiting) or f"nothing is registered of {' and '.join(claim.experiments)} yet"
-    return Judgement(claim, waiting[0][0] if waiting else "", MEASURING, why)
+    why = "; ".join(to_come) or f"nothing is registered of {' and '.join(claim.experiments)} yet"
+    return Judgement(claim, _size(found[0][0]) if found else "", MEASURING, why)
 
 
 def tries(claim: Claim, have: Shelf) -> list[Try]:
@@ -123,55 +114,58 @@ def tries(claim: Claim, have: Shelf) -> list[Try]:
 
     In the k-th try of a size each experiment has its k-th registration, or its last; the last try stands first.
     """
-    found = []
+    found = list[Try]()
     for size in reversed(SIZES[1:]):
         listed = [have.get((name, size), ()) for name in claim.experiments]
         for k in reversed(range(max(map(len, listed)) if all(listed) else 0)):
-            found.append(Try(*zip(*(every[min(k, len(every) - 1)] for every in listed), strict=True)))
+            found.append([every[min(k, len(every) - 1)] for every in listed])
     return found
 
 
-def _lacking(claim: Claim, one: Try) -> str:
+def _size(one: Try) -> str:
+    return one[0][0].size
+
+
+def _missing(claim: Claim, one: Try) -> str:
     """What is not there yet that the claim asks of a try, in words: repeats, or else names."""
-    size, pairs = one.entries[0].size, zip(one.entries, one.tables, strict=True)
-    if short := [f"{len(t)} of {e.repeats} repeats of {e.experiment}" for e, t in pairs if len(t) < e.repeats]:
-        return f"{' and '.join(short)} at {size}"
-    missing = [n for n in names(claim.compare, *claim.needs) if not any(n in table for table in one.tables)]
-    return f"{', '.join(missing)} not measured at {size}" if missing else ""
+    if short := [f"{len(t)} of {e.repeats} repeats of {e.experiment}" for e, t in one if len(t) < e.repeats]:
+        return f"{' and '.join(short)} at {_size(one)}"
+    missing = [n for n in names(claim.compare, *claim.needs) if not any(n in table for _, table in one)]
+    return f"{', '.join(missing)} not measured at {_size(one)}" if missing else ""
 
 
 def judge_by(claim: Claim, one: Try) -> Judgement:
     """A claim judged by one complete try."""
-    ours = {n: rule.Figure.of(n, t[n]) for n in names(claim.compare, *claim.needs) for t in one.tables if n in t}
-    stands_for = "; ".join(dict.fromkeys(entry.stands_for for entry in one.entries))
-    own, attempt = all(entry.own for entry in one.entries), max(entry.attempt for entry in one.entries)
-    level, needs = evidence.LEVEL / 2**attempt, list[Need]()
+    entries, tables = zip(*one, strict=True)
+    values = {name: table[name] for table in tables for name in table}
+    ours = {name: rule.Figure.of(name, values[name]) for name in names(claim.compare, *claim.needs)}
+    own, attempt = all(entry.own for entry in entries), max(entry.attempt for entry in entries)
+    level = evidence.LEVEL / 2**attempt
+
+    def decided(text: str, every: bool) -> tuple[str, str, float | None]:
+        """Verdict, reason and p-value of a comparison: by every repeat, or by means, see `rule`."""
+        if every:
+            held = each(parse(text), values)
+            return REPRODUCED if held.all() else NOT_REPRODUCED, f"holds in {held.sum()} of {held.size} repeats", None
+        holds, fails, why = rule.p_values(parse(text), tables, claim.people)
+        if holds == fails == 1:
+            return INCONCLUSIVE, why, None
+        verdict = REPRODUCED if holds < level else NOT_REPRODUCED if fails < level else INCONCLUSIVE
+        return verdict, f"p = {holds:.2g} for it, {fails:.2g} against it", holds
+
+    needs = []
     for text in claim.needs:
-        of_training = all(name.partition("[")[0] in EVERY_REPEAT for name in names(text))
-        state, why, _ = _decided(text, one.tables, of_training, level, claim.people)
-        needs.append(Need(text, STATES[state], f"{'; '.join(str(ours[name]) for name in names(text))}: {why}"))
-    verdict, why, p = _decided(claim.compare, one.tables, claim.kind == "identity", level, claim.people)
+        asked = names(text)
+        state, why, _ = decided(text, all(name.partition("[")[0] in EVERY_REPEAT for name in asked))
+        needs.append(Need(text, STATES[state], f"{'; '.join(str(ours[name]) for name in asked)}: {why}"))
+    verdict, why, p = decided(claim.compare, claim.kind == "identity")
+    stands_for = "; ".join(dict.fromkeys(entry.stands_for for entry in entries))
     if verdict == NOT_REPRODUCED and not own:
         why = f"does not appear in {stands_for}: {why}"
     if attempt:
         why = f"try {attempt + 1}, judged at {level:g}: {why}"
-    if unmet := sorted((n for n in needs if n.state != "holds"), key=lambda n: n.state):  # "does not hold" first
-        need, p = unmet[0], None
-        verdict = INCONCLUSIVE if need.state == STATES[INCONCLUSIVE] else NOT_TESTED
-        why = f"needs {need.text} {need.state} ({need.why})"
-    size, where = one.entries[0].size, scope(own, claim.reading)
-    return Judgement(claim, size, verdict, why, [*ours.values()], where, stands_for, p, (), needs, one.tables)
-
-
-def _decided(
-    text: str, tables: Sequence[pd.DataFrame], every: bool, level: float, people: int
-) -> tuple[str, str, float | None]:
-    """Verdict, reason and chance of a comparison: by every repeat, or by means, see `rule`."""
-    if every:
-        held = each(parse(text), {name: table[name] for table in tables for name in table})
-        return REPRODUCED if held.all() else NOT_REPRODUCED, f"holds in {held.sum()} of {held.size} repeats", None
-    holds, fails, why = rule.chances(parse(text), tables, people)
-    if holds == fails == 1:
-        return INCONCLUSIVE, why, None
-    verdict = REPRODUCED if holds < level else NOT_REPRODUCED if fails < level else INCONCLUSIVE
-    return verdict, f"p = {holds:.2g} for it, {fails:.2g} against it", holds
+    if unmet := [need for state in UNMET for need in needs if need.state == state]:
+        verdict, p = UNMET[unmet[0].state], None
+        why = f"needs {unmet[0].text} {unmet[0].state} ({unmet[0].why})"
+    figures, where = [*ours.values()], scope(own, claim.reading)
+    return Judgement(claim, _size(one), verdict, why, figures, where, stands_for, p, (), needs, tables)

@@ -107,8 +107,6 @@ class Claim:
     @property
     def denied_in_print(self) -> bool:
         """Whether the paper's own numbers contradict the comparison, or a part of it that has to hold and has all its numbers in print."""
-        if not self.numbers:
-            return False
         compare, printed = parse(self.compare), {number.name: number.mean for number in self.numbers}
         parts = compare.parts if isinstance(compare, Joined) and compare.every else [compare]
         known = [part for part in parts if printed.keys() >= {n for a in atoms(part) for n in names(a.left, a.right)}]
@@ -149,11 +147,11 @@ class Explanation:
 
     def standing(self, verdicts: Mapping[str, str]) -> str:
         """How well it stands, by the verdicts of the claims: "measured", "contradicted", "in part undecided" or "a conjecture"."""
-        held, failed = ([verdicts.get(name) for name in every] for every in (self.evidence, self.refuted))
+        held, failed = ({verdicts.get(name) for name in every} for every in (self.evidence, self.refuted))
         if "not reproduced" in held or "reproduced" in failed:
             return "contradicted"
-        if {*held} <= {"reproduced"} and {*failed} <= {"not reproduced"}:
-            return "measured" if self.rests_on else "a conjecture"
+        if held <= {"reproduced"} and failed <= {"not reproduced"}:
+            return "measured" if held | failed else "a conjecture"
         return "in part undecided"
 
 

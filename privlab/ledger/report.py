@@ -100,9 +100,9 @@ def in_markdown(text: str) -> str:
 
 def render(judgements: Sequence[Judgement], form: str = "md") -> str:
     """The ledger as a page ("md"), the questions first, or as "csv" with a row a claim."""
-    table = [*map(_told, judgements)]
+    table = pd.DataFrame([*map(_told, judgements)])
     if form == "csv":
-        return pd.DataFrame(table).to_csv(index=False, float_format="%.3g")
+        return table.to_csv(index=False, float_format="%.3g")
     tested, reproduced, certain = holm(judgements)
     lines = ["# The ledger", "", *grid(counts(judgements)), ""]
     lines += [
@@ -112,10 +112,10 @@ def render(judgements: Sequence[Judgement], form: str = "md") -> str:
     if answered := headlines.headlines(judgements):
         rows = [["", "question", "answer"], *([str(one.number), one.asks, one.words] for one in answered)]
         lines += ["", "## What a reader wants answered first", "", *grid(rows)]
-    for paper, name in PAPERS.items():
-        shown = ["statement", "where", "printed", "ours", "verdict", "why", "id"]
-        rows = [[told[column] for column in shown] for told in table if told["paper"] == paper]
-        lines += ["", f"## {in_markdown(name)}", "", *grid([shown, *rows])] if rows else []
+    shown = ["statement", "where", "printed", "ours", "verdict", "why", "id"]
+    for paper in (paper for paper in PAPERS if paper in {*table["paper"]}):
+        rows = table.loc[table["paper"] == paper, shown].to_numpy()
+        lines += ["", f"## {in_markdown(PAPERS[paper])}", "", *grid([shown, *rows])]
     return "\n".join(lines) + "\n"
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import math
-import operator
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from privlab import ledger  # whose parts are loaded when they are used: a lab begins with this module
 from privlab.ledger.comparison import NAME, atoms, names, parse, value
@@ -148,7 +149,7 @@ def ranges(compare: str) -> list[tuple[str, float, float]]:
             about, low, high = about.operand, -high, -low
         text = ast.unparse(about)
         lower, upper = found.get(text, (low, high))
-        if atom.op is not operator.eq:
+        if atom.op is not np.equal:
             found[text] = max(low, lower), min(high, upper)
     return [(text, *ends) for text, ends in found.items()]
 

@@ -90,7 +90,7 @@ def judged(claim: papers.Claim, means: Mapping[str, float]) -> str:
     sway = [{n: 1 + 1e-6 * rng.standard_normal() * (n not in still) for n in means} for _ in range(REPEATS)]
     rows = pd.DataFrame([{n: v * one[n] for n, v in means.items()} for one in sway])
     entry = evidence.Registration("drawn.at_random", "class", 1, "", 0, REPEATS, "drawn at random", False, "2026-01-01")
-    return judging.judge_by(claim, judging.Try([entry], [rows])).verdict
+    return judging.judge_by(claim, [(entry, rows)]).verdict
 
 
 def found(claim: papers.Claim) -> set[str]:

@@ -4,17 +4,9 @@ import pytest
 
 from privlab.ledger import evidence, judging, papers, report
 from privlab.ledger.evidence import FIRST, Registration, Repeat
-from privlab.ledger.judging import (
-    INCONCLUSIVE,
-    MEASURING,
-    NOT_REPRODUCED,
-    NOT_TESTED,
-    OWN,
-    READING,
-    REPRODUCED,
-    STAND_IN,
-)
+from privlab.ledger.judging import OWN, READING, STAND_IN, VERDICTS
 
+REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_TESTED, MEASURING = VERDICTS
 ONE = "lab.one"
 # 1, 2, 3, 4: mean 2.5, standard deviation 1.291, standard error 0.6455; t of 3 degrees of freedom has 0.05 above 2.353, 0.025 above 3.182
 STEPS = [1.0, 2.0, 3.0, 4.0]
@@ -48,10 +40,7 @@ def test_the_repeats_own_differences_decide(measured):
         ("psnr[a] > psnr[b] + 0.98", REPRODUCED),  # t = 1.52 / 0.6455 = 2.355
         ("psnr[a] > psnr[b] + 1", INCONCLUSIVE),  # 2.324
         ("psnr[a] > psnr[b] + 4", INCONCLUSIVE),  # -2.324
-        (
-            "abs(psnr[a] - psnr[b]) < 4.03",
-            REPRODUCED,
-        ),  # two one-sided tests: 2.5 + 2.353 x 0.6455 = 4.02, and -2.5 is far
+        ("abs(psnr[a] - psnr[b]) < 4.03", REPRODUCED),  # two one-sided tests: 2.5 + 2.353 x 0.6455 = 4.02
         ("abs(psnr[a] - psnr[b]) < 4", INCONCLUSIVE),
         ("abs(psnr[a] - psnr[b]) < 0.46", INCONCLUSIVE),  # 2.5 - 3.182 x 0.6455 = 0.45: one of two parts, so at 0.025
         ("abs(psnr[a] - psnr[b]) < 0.44", NOT_REPRODUCED),
@@ -149,13 +138,6 @@ def test_a_part_of_which_no_mean_speaks_leaves_a_claim_open_and_has_no_chance(me
     ):
         judged = judging.judge(claim(compare), shelf)
         assert (judged.verdict, judged.p, judged.reason) == (INCONCLUSIVE, None, why)
-
-
-def test_errors_are_judged_in_logs_and_one_without_error_among_them(measured):
-    # logs to base 10: -2, -3, -4, and -32 for the exact one; mean -10.25, standard error 7.26; below -1 by t = 1.274
-    judged = judging.judge(claim("mse[a] < 0.1"), measured("class", {"mse[a]": [1e-2, 1e-3, 1e-4, 0.0]}))
-    assert judged.verdict == INCONCLUSIVE and judged.p == pytest.approx(0.1461, abs=1e-3)
-    assert judged.ours[0].exact == 1
 
 
 def test_two_experiments_are_independent_samples_at_the_size_that_both_have(measured):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import operator
 import re
+from itertools import chain
 
+import numpy as np
 import pytest
 
-from privlab.ledger import comparison, evidence, papers
-from privlab.ledger.comparison import atoms, names, parse
+from privlab.ledger import evidence, papers
+from privlab.ledger.comparison import atoms, each, names, parse
 
 ROWS = {
     "hatamizadeh2022_table1": 30, "hatamizadeh2022_table2": 20, "hatamizadeh2022_table3": 33, "hatamizadeh2022_table4": 12,
@@ -95,13 +96,9 @@ def test_a_claim_is_in_its_form():
         assert c.kind != "identity" or len(c.experiments) == 1, f"{c.id}: an identity holds within each repeat of one"
         for text in (c.compare, *c.needs):
             found = [names(atom.left, atom.right) for atom in atoms(parse(text))]
-            assert all(found) and {name for each in found for name in each} == {*names(text)}, (
-                f"{c.id}: write metric[key, key]"
-            )
-            comparison.each(
-                parse(text), dict.fromkeys(names(text), 1.0)
-            )  # whatever is outside of the grammar is found here
-            assert c.kind == "identity" or all(atom.op is not operator.eq for atom in atoms(parse(text))), c.id
+            assert all(found) and {*chain(*found)} == {*names(text)}, f"{c.id}: write metric[key, key]"
+            each(parse(text), dict.fromkeys(names(text), 1.0))  # whatever is outside of the grammar is found here
+            assert c.kind == "identity" or all(atom.op is not np.equal for atom in atoms(parse(text))), c.id
 
 
 def test_printed_numbers_come_from_the_table_they_point_to():
@@ -117,4 +114,4 @@ def test_printed_numbers_come_from_the_table_they_point_to():
         papers.Printed("psnr[step_10]", 29.93, 3.58, "dB", "Table 8"),
     ]
     told = ["mse[april] = 0.002 ± 0.006", "iip[batch_4] = 100", "psnr[step_10] = 29.93 ± 3.58 dB"]
-    assert [str(each) for each in found] == told
+    assert [*map(str, found)] == told

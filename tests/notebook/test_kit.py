@@ -1,10 +1,10 @@
-"""The kit of checks: what counts as the same answer, and what is said of another one."""
+"""The kit of checks: what counts as the same answer, what is said of another one, and what `verify` says beside that."""
 
 import numpy as np
 import pytest
 import torch
 
-from privlab.notebook import kit
+from privlab.notebook import checks, kit
 
 ROOT = kit.function(
     lambda x: x**0.5,
@@ -65,3 +65,22 @@ def test_a_function_that_changes_what_it_is_given_is_told_so_after_what_it_gives
     assert first(check, lambda rows, *_: [n for n in rows if rows[n] < 3]) == ""
     assert first(check, lambda rows, *_: [n for n in list(rows) if rows.pop(n) < 3]).startswith("Your function changes")
     assert first(check, lambda rows, *_: ["c"] if rows.pop("a", 0) else []) == f"For ({ROWS}) 'b' is missing. Below 3."
+
+
+def test_the_readers_own_error_is_shown():
+    assert "stopped with ZeroDivisionError" in checks.verify("06.twin", lambda image: 1 / 0).why
+
+
+def test_strict_runs_raise(monkeypatch):
+    monkeypatch.setenv("PRIVLAB_STRICT", "1")
+    with pytest.raises(AssertionError, match=r"05\.noise: not yet\. .*variance"):
+        checks.verify("05.noise", lambda g, r: (r * g.norm() / g.numel() ** 0.5) ** 2)
+
+
+def test_unknown_exercises_are_named():
+    with pytest.raises(ValueError, match="'05.wide' is no exercise; try one of 00"):
+        checks.verify("05.wide", 1)
+
+
+def test_messages_are_escaped():
+    assert "<b>" not in checks.Outcome("x", "<b>bold</b>")._repr_html_()

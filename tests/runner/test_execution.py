@@ -1,4 +1,4 @@
-"""One lab in a real kernel: what goes in, what is kept, and every kind of failure found where it happened."""
+"""One lab in a real kernel: what goes in, what is kept for a page without a kernel, and every kind of failure where it happened."""
 
 import json
 import os
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from privlab.runner import execution, kernel, static_pages
 
@@ -127,3 +128,24 @@ def test_a_cell_that_does_not_end_or_takes_the_kernel_with_it(lab, cell, why):
     found, kept = lab("print('before')", cell, timeout=2)
     assert re.match(rf"In \[.\], under 'Where it happens': {why}", found["error"])
     assert text_of(kept.cells[4]) == "before\n"
+
+
+def test_a_widget_is_its_html_and_one_without_goes():
+    view = {static_pages.VIEW: {"model_id": "one"}}
+    outputs = [
+        new_output("display_data", view | {"text/html": "<p>frames</p>", "text/plain": "Controls"}),
+        new_output("display_data", view | {"text/plain": "a bar of progress"}),
+        new_output("display_data", {"text/plain": "a number"}),
+        new_output("stream", text="words"),
+    ]
+    about = {"widgets": {"state": {}}, "papermill": {"version": "2"}}
+    injected = new_code_cell("seed = 1", metadata={"tags": ["injected-parameters"]})
+    notebook = new_notebook(cells=[injected, new_code_cell("...", outputs=outputs)], metadata=about)
+    static_pages.rest(notebook)
+    (cell,) = notebook.cells
+    assert [dict(o.get("data", {})) for o in cell.outputs] == [
+        {"text/html": "<p>frames</p>", "text/plain": "Controls"},
+        {"text/plain": "a number"},
+        {},
+    ]
+    assert not notebook.metadata

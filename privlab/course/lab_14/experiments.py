@@ -15,8 +15,8 @@ def decision(compare: str, values: dict[str, np.ndarray], apart: bool = False) -
     """
     named = {f"{name}[x]": of for name, of in values.items()}
     tables = [{name: of} for name, of in named.items()] if apart else [named]
-    chances = rule.chances(comparison.parse(compare), tables)
-    return "holds" if chances.holds < evidence.LEVEL else "fails" if chances.fails < evidence.LEVEL else ""
+    p = rule.p_values(comparison.parse(compare), tables)
+    return "holds" if p.holds < evidence.LEVEL else "fails" if p.fails < evidence.LEVEL else ""
 
 
 @experiment(
