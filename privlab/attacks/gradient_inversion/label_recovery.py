@@ -6,18 +6,14 @@
     bias_minimum   no paper's: the same reading of the bias         distinct labels; sure for one image on any network
     bias_counts    after Wainakh et al. 2022 (LLG)                  any labels, repeats too; sure for one image on any network
 
-All five follow from one identity. Let image b enter the last layer as features f_b and leave it with probabilities p_b. The mean
-cross-entropy has the derivative c_bi = p_bi - [i is the label of b] at logit i, so row i of the layer's weight gradient and its bias are
+All follow from one identity. Let image b enter the last layer as features f_b and leave it with probabilities p_b. The mean cross-entropy
+has the derivative c_bi = p_bi - [i is the label of b] at logit i, negative at b's label and nowhere else, so
 
-    G_i = 1/B sum_b c_bi f_b        (features,)          g_i = 1/B sum_b c_bi
+    G_i = 1/B sum_b c_bi f_b  (features,)          g_i = 1/B sum_b c_bi          row i of the weight's gradient, and the bias's
 
-and c_bi is negative at b's label and nowhere else. For one image G_i = c_i f: every row is the same vector f, stretched by c_i; only the
-label's points the other way. What the rules differ in is how they tell which way that is. Since the c_i add up to 0, the label's
-row is also the longest (with 3 classes or more), as long as all the others together.
-
-The rules need cross-entropy on whole labels; with smoothed or mixed labels more of the c_i are negative. They read the leak and the
-model's layout, never `leak.labels`. Labels come in no order of the images: the order within a batch leaves no mark on the gradient.
-Only `bias_counts` returns a label twice; in a batch that repeats labels at least one answer of the others is therefore wrong.
+For one image every row is f, stretched by c_i; only the label's points the other way, and it is as long as all the others together.
+The rules need cross-entropy on whole labels. They read the leak and the model's layout, never `leak.labels`, and give (batch,) int64 in no
+order of the images. Each raises ValueError for a batch that it cannot tell, and for a gradient that is missing or zero.
 """
 
 from __future__ import annotations
@@ -32,30 +28,20 @@ from torch import Tensor, nn
 from privlab.leak import Leak
 from privlab.models.forward import preprocessing, stateless
 
-# Each rule takes a model that ends in a linear layer, see `classifier`, and a leak with that layer's gradients, and gives (batch,) int64.
-# Each raises ValueError for a batch that it cannot tell, a model without such a layer, and a gradient that is missing or zero.
-
 
 def row_sum(model: nn.Module, leak: Leak) -> Tensor:
-    """The row of the last layer's weight gradient with the smallest sum, as iDLG is mostly coded (Zhao et al. 2020).
+    """The row of the weight's gradient with the smallest sum: c_i s, with s the sum of the features (Zhao et al. 2020).
 
-    Why: G_i sums to c_i s, with s the sum of the features, and c_i is negative at the label alone. So s has to be above 0, as behind a
-    ReLU. Behind a LayerNorm that is still as it was drawn (ViT, Swin, ConvNeXt) s is 0 and the answer is rounding; after training s takes
-    either sign. It does not raise there; `row_products` is right on all of these.
-
-    leak: of one image.
+    s has to be above 0, as behind a ReLU. Behind a fresh LayerNorm it is 0, and the answer is rounding; use `row_products` there.
     """
     return _rows(model, _one_image(leak, "row_sum")).sum(1).argmin()[None]
 
 
 def row_products(model: nn.Module, leak: Leak) -> Tensor:
-    """The row of the last layer's weight gradient that points away from every other: APRIL's rule (Lu et al. 2022, Algorithm 2).
+    """The row of the weight's gradient that points away from every other (Lu et al. 2022, Algorithm 2).
 
-    Why: for one image G_i . G_j = c_i c_j |f|^2. It is negative exactly where one of the two is the label's, whatever the signs in f.
-    The paper asks for no positive product. Here it is the row whose cosines with the others have the smallest sum, -(classes - 1) for the
-    label and classes - 3 for the rest: the same row, and noise that turns a few products does not leave us with none.
-
-    leak: of one image, and with 3 rows or more that are not zero: of 2, either points away from "every other".
+    G_i . G_j = c_i c_j |f|^2 is negative exactly where one of the two is the label's. The paper asks for no positive product; here it is
+    the row whose cosines with the others have the smallest sum: the same row, and noise that turns a few products leaves an answer.
     """
     rows = _rows(model, _one_image(leak, "row_products"))
     peaks = rows.abs().amax(1, keepdim=True)  # divided out first: squares of small numbers vanish in float32
@@ -69,53 +55,35 @@ def row_products(model: nn.Module, leak: Leak) -> Tensor:
 
 
 def row_minimum(model: nn.Module, leak: Leak) -> Tensor:
-    """The rows of the last layer's weight gradient that hold the most negative numbers: GradViT's rule (Hatamizadeh et al. 2022, eq. 2).
+    """The rows of the weight's gradient that hold the most negative numbers, the lowest first (Hatamizadeh et al. 2022, eq. 2).
 
-    Why, for one image: the label's row reaches down to -(1 - p_label) max_j f_j, another to p_i min_j f_j. On features >= 0 only the first
-    is negative. On features of both signs the label's is the lowest if and only if
-
-        max_j f_j / -min_j f_j > max_i p_i / (1 - p_label)        i: the classes other than the label
-
-    whose right side is at most 1, and about 1 / (classes - 1) on a fresh network.
-    For a batch of distinct labels B G_i = sum_b p_bi f_b - f_b', the last term only if image b' has label i: its entries outweigh those of
-    the sum as long as the probabilities are small. As B nears the number of classes any guess is right at a rate of B / classes.
-
-    leak: of distinct labels.  Returns them most negative first.
+    Right for one image if max_j f_j / -min_j f_j > max_i p_i / (1 - p_label), i other than the label, about 1 / classes on a fresh network;
+    always on features >= 0. For distinct labels as long as the probabilities are small.
     """
     return _smallest(_rows(model, leak).amin(1), leak)
 
 
 def bias_minimum(model: nn.Module, leak: Leak) -> Tensor:
-    """The smallest numbers of the last layer's bias gradient. In no paper of this book, though nothing but the chain rule.
+    """The smallest numbers of the bias's gradient, g_i = mean_b p_bi - (1/B if i is a label), the lowest first; in no paper of this book.
 
-    Why: g_i = mean_b p_bi - (1/B if i is a label): features do not enter. For one image the label's is the only negative number, always.
-    For distinct labels the B smallest are the labels if and only if no label's mean probability exceeds an absent class's by 1/B or more.
-
-    leak: of distinct labels, and with the bias.  Returns them most negative first.
+    Right for distinct labels if and only if no label's mean probability exceeds an absent class's by 1/B or more.
     """
     return _smallest(_gradient(model, leak, "bias"), leak)
 
 
 def bias_counts(model: nn.Module, leak: Leak) -> Tensor:
-    """How often each class occurs, from the last layer's bias gradient: take the smallest number, add 1/B to it, B times over.
+    """How often each class occurs, sorted: take the smallest number of the bias's gradient, add 1/B to it, B times over.
 
-    Why: g_i = m_i - n_i/B, with m_i the mean probability of class i and n_i the number of its images. Each image of a class pulls its
-    number down by 1/B; to name one is to undo its pull. The rule is right, every n_i exactly, if and only if
-
-        max of m_i over the classes present  <  min of m_i over all classes  +  1/B          (at equality the lower class wins)
-
-    Proof: the j-th time that class i is named its number stands at k_ij = g_i + (j-1)/B, which grows with j. So B times the smallest is
-    the B smallest of all the k_ij. The answer is right if these are the k_ij with j <= n_i; that is, if the largest of those, the
-    largest k_i,n_i = m_i - 1/B of a class present, lies below the smallest of the others, the smallest k_i,n_i+1 = m_i of any class.
-
-    Unlike the others the rule reads the gradient's size: one that was clipped or rescaled must be scaled back first.
-
-    leak: of any labels, and with the bias; where two heads are averaged (a distilled DeiT), each has half of 1/B.
-    Returns them sorted, with repeats.  Source: after Wainakh et al. 2022, PoPETs (LLG), which reads the weight's rows.
+    g_i = m_i - n_i/B, with m_i the mean probability of class i and n_i the number of its images: to name one is to undo its pull.
+    Right if and only if max of m_i over the classes present < min of m_i over all classes + 1/B. Unlike the others it reads the
+    gradient's size: one that was clipped must be scaled back first.  Source: after Wainakh et al. 2022, PoPETs, which reads the rows.
     """
-    gradient = _gradient(model, leak, "bias").double() * _heads(model)  # (classes,)
+    heads = max(len(_heads(model)), 1)  # whose mean the logits are
+    gradient = heads * _gradient(model, leak, "bias").double()  # (classes,)
     pulls = torch.arange(leak.batch_size, device=gradient.device, dtype=torch.float64) / leak.batch_size  # (batch,)
-    keys = gradient[:, None] + pulls  # (classes, batch)
+    keys = (
+        gradient[:, None] + pulls
+    )  # (classes, batch): where the number of a class stands when it is named the j-th time
     first = keys.flatten().argsort(stable=True)[: leak.batch_size]
     return (first // leak.batch_size).sort().values
 
@@ -137,12 +105,10 @@ def classifier(model: nn.Module, image_shape: Sequence[int]) -> str:
     nn.Linear whose output the model answers with, as it is or shifted, as by a LogSoftmax: it is run once, on noise, to see.
     image_shape: (channels, height, width) of what the model takes.  Raises ValueError where there is no such layer.
     """
-    if not hasattr(model, "get_classifier"):
-        layer = _answering(model, image_shape)
+    if heads := _heads(model):
+        layer = next((m for m in reversed([*heads[0].modules()]) if [*m.parameters(recurse=False)]), None)
     else:
-        owner = model.get_classifier()  # type: ignore[operator]
-        owner = owner[0] if isinstance(owner, tuple | list) else owner
-        layer = next((m for m in reversed([*owner.modules()]) if [*m.parameters(recurse=False)]), None)
+        layer = _answering(model, image_shape)
     pointwise = isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1)  # behind pooling
     if not isinstance(layer, nn.Linear) and not pointwise:
         raise ValueError(
@@ -150,6 +116,12 @@ def classifier(model: nn.Module, image_shape: Sequence[int]) -> str:
             "give the attack its labels"
         )
     return next(name for name, module in model.named_modules() if module is layer)
+
+
+def _heads(model: nn.Module) -> list[nn.Module]:
+    """What timm calls the classifier: two in a distilled DeiT, none where the model is not timm's."""
+    owner = model.get_classifier() if hasattr(model, "get_classifier") else []  # type: ignore[operator]
+    return list(owner) if isinstance(owner, tuple | list) else [owner]
 
 
 def _answering(model: nn.Module, image_shape: Sequence[int]) -> nn.Module | None:
@@ -165,17 +137,9 @@ def _answering(model: nn.Module, image_shape: Sequence[int]) -> nn.Module | None
     finally:
         for hook in hooks:
             hook.remove()
-    same = {layer: output for layer, output in outputs.items() if output.shape == logits.shape}
-    near = 64 * torch.finfo(logits.dtype).eps
-    return next(
-        (layer for layer, output in same.items() if torch.allclose(output.softmax(1), logits.softmax(1), near, 0)), None
-    )
-
-
-def _heads(model: nn.Module) -> int:
-    """How many linear layers the logits are the mean of: 2 in a distilled DeiT, 1 elsewhere."""
-    owner = model.get_classifier() if hasattr(model, "get_classifier") else model  # type: ignore[operator]
-    return len(owner) if isinstance(owner, tuple | list) else 1
+    answer, near = logits.softmax(1), 64 * torch.finfo(logits.dtype).eps
+    same = [layer for layer, output in outputs.items() if output.shape == logits.shape]
+    return next((layer for layer in same if torch.allclose(outputs[layer].softmax(1), answer, near, 0)), None)
 
 
 def _rows(model: nn.Module, leak: Leak) -> Tensor:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from zlib import crc32
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.linalg import vector_norm
 
 from privlab.leak import Leak
 from privlab.models import parts
 from privlab.models.forward import Gradients
 
 Objective = Callable[[Tensor, Gradients, Leak], Tensor]
+FLOOR = 1e-6  # of the whole gradient's norm: float32 knows no more
 
 
 def squared_distance(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
@@ -38,10 +40,7 @@ def relative_distance(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
 def relative_differences(grads: Gradients, leak: Leak) -> list[Tensor]:
     """What `relative_distance` squares and adds up, tensor by tensor."""
     floor = FLOOR * leak.norm
-    return [(grads[n] - g) / torch.linalg.vector_norm(g).clamp(min=floor) for n, g in leak.grads.items()]
-
-
-FLOOR = 1e-6  # of the whole gradient's norm: float32 knows no more
+    return [(grads[n] - g) / vector_norm(g).clamp(min=floor) for n, g in leak.grads.items()]
 
 
 def cosine_distance(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
@@ -58,17 +57,14 @@ def layer_norms(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
 
     So a tensor with small gradients pulls as hard as one with large ones. Where a difference is zero throughout, so is its gradient.
     """
-    return torch.stack([torch.linalg.vector_norm(grads[n] - g) for n, g in leak.grads.items()]).sum()
+    return torch.stack([vector_norm(grads[n] - g) for n, g in leak.grads.items()]).sum()
 
 
 def tag(scale: float = 0.1) -> Objective:
     """Squared distance plus scale * the sum over parameter tensors of w * L1 norm of the difference (TAG, Deng et al. 2021).
 
     The paper's weight of the L1 norm is larger for earlier layers, and it leaves open how. Our choice: one w a parameter tensor,
-    falling linearly from 1 at the first of the L in the leak to 1/L at the last, in the leak's order, which is the model's unless
-    `observe` was given names in another; and squared differences, as in DLG.
-
-    scale: 0 or more; 0 leaves the squared distance.
+    falling linearly from 1 at the first of the L in the leak to 1/L at the last; and squared differences, as in DLG.
     """
 
     def value(images: Tensor, grads: Gradients, leak: Leak) -> Tensor:
@@ -81,7 +77,6 @@ def tag(scale: float = 0.1) -> Objective:
     return value
 
 
-@dataclass(frozen=True)
 class PositionDirection:
     """Minus the cosine between the two gradients of the position embedding (L_A of Lu et al. 2022, eq. 12).
 
@@ -91,19 +86,19 @@ class PositionDirection:
 
     def __call__(self, _: Tensor, grads: Gradients, leak: Leak) -> Tensor:
         theirs, ours = leak["pos_embed"], grads["pos_embed"]  # (1, tokens, width)
-        return -(ours * theirs).sum() / (torch.linalg.vector_norm(ours) * torch.linalg.vector_norm(theirs))
+        return -(ours * theirs).sum() / (vector_norm(ours) * vector_norm(theirs))
 
     def prepare(self, model: nn.Module, leak: Leak) -> PositionDirection | None:
-        if "pos_embed" not in leak.grads:
-            learns = any(n == "pos_embed" and p.requires_grad for n, p in model.named_parameters())
-            why = "it was withheld" if learns else f"model: {type(model).__name__} learns none"
-            warnings.warn(
-                f"leak: it lacks the gradient of 'pos_embed' ({why}), so position_direction is left out and the APRIL attack "
-                "falls back to squared L2 alone",
-                stacklevel=2,
-            )
-            return None
-        return self
+        if "pos_embed" in leak.grads:
+            return self
+        learns = any(n == "pos_embed" and p.requires_grad for n, p in model.named_parameters())
+        why = "it was withheld" if learns else f"model: {type(model).__name__} learns none"
+        warnings.warn(
+            f"leak: it lacks the gradient of 'pos_embed' ({why}), so position_direction is left out and the APRIL attack "
+            "falls back to squared L2 alone",
+            stacklevel=2,
+        )
+        return None
 
     def __repr__(self) -> str:
         return "position_direction"
@@ -112,63 +107,39 @@ class PositionDirection:
 position_direction = PositionDirection()
 
 
-def weighted(objective: Objective, weights: Mapping[str, float]) -> Weighted:
-    """Another objective, with both gradients multiplied by a factor a parameter before they are compared.
+def weighted(objective: Objective, weights: Mapping[str, float]) -> Objective:
+    """An objective of this module, with both gradients multiplied by a factor a parameter before they are compared.
 
     So squared_distance sees the factors squared, and layer_norms as they are.
-
-    objective: any of this module.
     weights: parameter name -> factor, 0 or more; 1 for names that are not listed. See `by_part`.
-    Raises ValueError, when prepared, for names that the leak lacks.
     """
-    return Weighted(objective, dict(weights))
 
+    def multiply(grads: Gradients) -> Gradients:
+        return {n: g if (w := weights.get(n, 1.0)) == 1 else w * g for n, g in grads.items()}
 
-@dataclass(frozen=True, repr=False)
-class Weighted:
-    """What `weighted` gives."""
+    def value(images: Tensor, grads: Gradients, leak: Leak) -> Tensor:
+        return objective(images, multiply({n: grads[n] for n in leak.grads}), replace(leak, grads=multiply(leak.grads)))
 
-    objective: Objective
-    weights: Mapping[str, float]
-
-    def __call__(self, images: Tensor, grads: Gradients, leak: Leak) -> Tensor:
-        ours = self._multiply({n: grads[n] for n in leak.grads})
-        return self.objective(images, ours, replace(leak, grads=self._multiply(leak.grads)))
-
-    def prepare(self, model: nn.Module, leak: Leak) -> Weighted | None:
-        if unknown := self.weights.keys() - leak.grads.keys():
-            raise ValueError(
-                f"weights: the leak holds no gradient named {min(unknown)!r}; it has {', '.join([*leak.grads][:3])}, ..."
-            )
-        inner = getattr(self.objective, "prepare", None)
-        objective = inner(model, replace(leak, grads=self._multiply(leak.grads))) if inner else self.objective
-        return None if objective is None else replace(self, objective=objective)
-
-    def _multiply(self, grads: Gradients) -> Gradients:
-        return {n: g if (w := self.weights.get(n, 1.0)) == 1 else w * g for n, g in grads.items()}
-
-    def __repr__(self) -> str:
-        inner = getattr(self.objective, "__name__", repr(self.objective))
-        factors = sorted(set(self.weights.values()))
-        which = (
-            f" #{crc32(repr(sorted(self.weights.items())).encode()):08x}" if factors else ""
-        )  # tells any two apart in a key
-        return f"weighted({inner}, {len(self.weights)} by {', '.join(f'{f:g}' for f in factors) or 'nothing'}{which})"
+    factors = ", ".join(f"{f:g}" for f in sorted(set(weights.values()))) or "nothing"
+    key = f" #{crc32(repr(sorted(weights.items())).encode()):08x}" if weights else ""  # tells any two apart
+    value.__name__ = f"weighted({name(objective)}, {len(weights)} by {factors}{key})"
+    return value
 
 
 def by_part(model: nn.Module, **factors: float) -> dict[str, float]:
     """Weights for `weighted`, by part: by_part(model, attention=2.0, mlp=0.0).
 
     factors: part of the model (stem, attention, mlp, conv, norm, head; see `privlab.models.parts`) -> factor; 1 for the others.
-    Returns parameter name -> factor, of those that the model learns.  Raises ValueError for a part that the model lacks.
+    Returns parameter name -> factor, of those that the model learns.
     """
     groups = parts.group(model)
-    if unknown := [part for part in factors if part not in groups]:
-        raise ValueError(
-            f"{unknown[0]}={factors[unknown[0]]}: {type(model).__name__} has the parts {', '.join(groups)}"
-        )
     learnable = {n for n, p in model.named_parameters() if p.requires_grad}
     return {n: factor for part, factor in factors.items() for n in groups[part] if n in learnable}
+
+
+def name(objective: Objective) -> str:
+    """What an objective is called in the key of a search."""
+    return getattr(objective, "__name__", repr(objective))
 
 
 def _norm(tensors: Iterable[Tensor]) -> Tensor:

@@ -20,8 +20,6 @@ from torch.linalg import vector_norm
 from privlab.leak import Leak
 from privlab.models.forward import RightGradients, preprocessing, stateless
 
-# -- smooth, short, inside the range ---------------------------------------------------------------------------------------
-
 
 def total_variation(images: Tensor, *_: object) -> Tensor:
     """Mean absolute difference between neighbouring pixels, down and across added (Geiping et al. 2020, eq. 4).
@@ -34,8 +32,8 @@ def total_variation(images: Tensor, *_: object) -> Tensor:
 def total_variation_norm(images: Tensor, *_: object) -> Tensor:
     """Euclidean norms of the differences between neighbours, added: across, down and along both diagonals.
 
-    The form of DeepInversion and GradInversion (Yin et al. 2020, 2021), each norm over the whole batch of normalised images: it
-    grows with the size of images and batch, where `total_variation` does not. GradViT's too (Hatamizadeh et al. 2022, eq. 11).
+    The form of DeepInversion, GradInversion (Yin et al. 2020, 2021) and GradViT (Hatamizadeh et al. 2022, eq. 11): it grows with the size
+    of images and batch, where `total_variation` does not.
     """
     falling = images[..., 1:, 1:] - images[..., :-1, :-1]
     rising = images[..., 1:, :-1] - images[..., :-1, 1:]
@@ -57,15 +55,11 @@ def pixel_norm(images: Tensor, *_: object) -> Tensor:
     return vector_norm(images)
 
 
-# -- patches ----------------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class PatchJoints:
     """Sum over the joints between rows and columns of patches of the L2 norm of the jump across (Hatamizadeh et al. 2022, eq. 8).
 
     A joint goes through the whole image, and its norm over the whole batch; what lies inside the patches does not matter.
-
     patch: pixels a side, or (down, across); read from the model by `prepare` if not given, which raises ValueError where there is none.
     """
 
@@ -88,24 +82,20 @@ class PatchJoints:
         return PatchJoints(patch if isinstance(patch, int) else tuple(patch))
 
 
-# -- a network that has seen photographs --------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, repr=False)
 class BatchNormStatistics:
     """How far the images' statistics are from those that a network was trained on (Hatamizadeh et al. 2022, eq. 4).
 
     Over the BatchNorm2d layers of a network, the sum of two L2 norms: of (mean over batch and map of what enters the layer - its
     running mean) and of (variance - its running variance), each a vector of channels. The variance divides by the number of values,
-    as BatchNorm does in training: our choice, the paper does not say. A single value a channel has 0.
+    as BatchNorm does in training: our choice, the paper does not say.
 
     network: trained, with BatchNorm2d layers. GradViT takes one that is not the victim, see `models.pretrained_networks`.
     size: resize the images to so many pixels a side first, bilinearly (smoothed where they shrink).
     relative: count means in units of the running deviation and variances in units of the running variance. The papers do not; but
         these differ a thousandfold between networks (and layers), and a weight that fits one of them fits no other.
-    Images come as the victim takes them, and are mapped to pixels and from there to what the network takes (`forward.preprocessing`);
-    grey ones are repeated over its channels.
-    Raises ValueError for a network without running statistics.
+    Images come as the victim takes them, and are mapped to what the network takes (`forward.preprocessing`); grey ones are repeated over
+    its channels.  Raises ValueError for a network without running statistics.
     """
 
     network: nn.Module
@@ -165,9 +155,6 @@ def _still(network: nn.Module, like: Tensor | None) -> nn.Module:
     return copy.deepcopy(network).to(like).eval().requires_grad_(False)
 
 
-# -- the victim's own opinion ---------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Classification:
     """Cross-entropy of the victim's logits on the images against the leak's labels: DeepInversion's objective (Yin et al. 2020).
@@ -192,9 +179,6 @@ class Classification:
         return classification
 
 
-# -- several seeds at once ------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Registration:
     """How far each of several searches is from what they agree on (Hatamizadeh et al. 2022, eqs. 9 and 10).
@@ -203,9 +187,8 @@ class Registration:
     is each member's L2 distance to it, over its whole batch. The alignment is found on copies without gradients, its application is
     differentiable: gradients reach the images through the member and through the consensus.
 
-    align: "shift", by whole pixels: cross-correlation (not normalised to phases, which noise would decide) of the means over channels;
-        "none". The paper aligns with RANSAC-Flow, which brings two trained networks of its own, from no package that could be pinned.
-
+    align: "shift", by whole pixels: cross-correlation of the means over channels; "none". The paper aligns with RANSAC-Flow, which brings
+        two trained networks of its own, from no package that could be pinned.
     Called with images (group, batch, channels, height, width); returns (group,).
     """
 
@@ -232,9 +215,8 @@ def _shift(moving: Tensor, target: Tensor) -> Tensor:
 
     if moving.std() == 0 or target.std() == 0:  # nothing to hold on to
         return torch.zeros(2, dtype=torch.float64)
-    shift, _, _ = phase_cross_correlation(
-        target.numpy(), moving.numpy(), normalization=None
-    )  # what was at x belongs at x + shift
+    # not normalised to phases, which noise would decide; what was at x belongs at x + shift
+    shift, _, _ = phase_cross_correlation(target.numpy(), moving.numpy(), normalization=None)
     return -torch.as_tensor(shift, dtype=torch.float64)
 
 

@@ -12,7 +12,6 @@ The last two are one class, `Affine`: patches = origin + latent basis^T, where t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -53,12 +52,11 @@ class Pixels:
 
 @dataclass(frozen=True, repr=False)
 class Affine:
-    """Images whose patches are origin + latent basis^T.
+    """Images whose patches are origin + latent basis^T; a latent is (batch, patches, hidden).
 
     origin: (patches, numbers of a patch), normalised.  basis: (numbers of a patch, hidden), of full column rank.
     shape: (channels, height, width) of an image.  patch: (height, width) of a patch; the image's own where a patch is the whole image.
     normalise: the preprocessing, by which public images are brought here.
-    A latent is (batch, patches, hidden). All images of a batch live in the same family.
     """
 
     origin: Tensor
@@ -81,7 +79,8 @@ class Affine:
 
     def begin(self, images: Tensor) -> Tensor:
         """The latent (batch, patches, hidden) of the nearest images in the family, in the Euclidean distance of normalised pixels."""
-        return ((self._cut(images.to(self.origin)) - self.origin) @ self._inverse.T).to(images)
+        inverse = torch.linalg.pinv(self.basis)  # (hidden, numbers of a patch)
+        return ((self._cut(images.to(self.origin)) - self.origin) @ inverse.T).to(images)
 
     def images(self, latent: Tensor) -> Tensor:
         """Normalised images (batch, channels, height, width), affine in the latent."""
@@ -93,46 +92,25 @@ class Affine:
 
         Let N(mu, C) be that Gaussian. On the family its density is a Gaussian in the latent z, of covariance (basis^T C^-1 basis)^-1; here
         origin and basis are chosen so that it is the standard one. So |z|^2 / 2 is the negative logarithm of the density, but for a
-        constant, whatever the known part of a patch: a prior for a search. Latent 0 is its best guess without any search, the same for all
-        images of the batch: on CIFAR-10 (ViT of width 384, patch 8, 8 batches) 15.6 dB for 2 images and 13.5 for 3, 2.1 and 0.8 dB above
-        the point nearest to grey.
-
+        constant: a prior for a search. Latent 0 is its best guess without any search, the same for all images of the batch.
         A share of `SHRINKAGE` of the covariance gives way to as much of the mean variance, so that no direction is left without any.
 
         images: (n, channels, height, width) in [0, 1], as large as this family's; their patches have to be more than `hidden`.
-        Raises ValueError for images of another shape.
         """
-        patches = self._cut(self.normalise(images.to(self.origin))).flatten(0, 1)  # (n * patches, numbers of a patch)
         if self.hidden == 0:
             return self
-        mean, covariance = patches.mean(0), _covariance(patches)
-        weights = torch.linalg.solve(covariance, self.basis)  # C^-1 basis: (numbers of a patch, hidden)
+        patches = self._cut(self.normalise(images.to(self.origin))).flatten(0, 1)  # (n * patches, numbers of a patch)
+        covariance = torch.cov(patches.T).view(patches.shape[1], -1)
+        shrunk = SHRINKAGE * covariance.diagonal().mean() * torch.eye(len(covariance)).to(covariance)
+        weights = torch.linalg.solve((1 - SHRINKAGE) * covariance + shrunk, self.basis)  # C^-1 basis
         spread = torch.linalg.inv(self.basis.T @ weights)  # (hidden, hidden): covariance of the latent
-        likely = (mean - self.origin) @ weights @ spread  # (patches, hidden)
-        return replace(self, origin=self.origin + likely @ self.basis.T, basis=self.basis @ _root(spread))
-
-    @cached_property
-    def _inverse(self) -> Tensor:
-        return torch.linalg.pinv(self.basis)  # (hidden, numbers of a patch)
+        likely = (patches.mean(0) - self.origin) @ weights @ spread  # (patches, hidden)
+        variances, axes = torch.linalg.eigh(spread)
+        root = (axes * variances.sqrt()).flip(1)  # root root^T = spread, the longest column first
+        return replace(self, origin=self.origin + likely @ self.basis.T, basis=self.basis @ root)
 
     def _cut(self, images: Tensor) -> Tensor:
-        if images.ndim != 4 or tuple(images.shape[1:]) != self.shape:
-            raise ValueError(
-                f"images: shape {tuple(images.shape)} is not (batch, {', '.join(map(str, self.shape))}), as this space has"
-            )
         return F.unfold(images, self.patch, stride=self.patch).transpose(1, 2)  # (batch, patches, numbers of a patch)
-
-
-def _covariance(rows: Tensor) -> Tensor:
-    covariance = torch.cov(rows.T).view(rows.shape[1], rows.shape[1])
-    variance = covariance.diagonal().mean()
-    return (1 - SHRINKAGE) * covariance + SHRINKAGE * variance * torch.eye(len(covariance)).to(covariance)
-
-
-def _root(covariance: Tensor) -> Tensor:
-    """A matrix R with R R^T = covariance, its columns orthogonal, the longest first."""
-    variances, axes = torch.linalg.eigh(covariance)
-    return (axes * variances.sqrt()).flip(1)
 
 
 def family(model: VisionTransformer, leak: Leak, noise: closed_form.Noise = None) -> Affine:
@@ -140,26 +118,20 @@ def family(model: VisionTransformer, leak: Leak, noise: closed_form.Noise = None
 
     The equations of `closed_form.subspace` hold for every image of the batch. They no longer have one solution, since they also hold for
     x_i + a (x_jb - x_j1), whatever the number a and the patch j: the differences between the images' patches at the same place are the
-    hidden directions, n (B - 1) of them for n patches, the same for every patch; and those that the rank rule adds, and as many as
-    equations are missing where the model is narrow, see `closed_form.hidden_directions`. All else of each patch is known.
-
-    The origin is, of each patch's family, the point nearest to mid-grey. The basis is orthonormal. Singular values that do not stand above
-    the errors in the gradient determine nothing, so a leak in a shorter float format, or a noisy one, leaves a larger family.
-    One image has no hidden direction (on a wide enough model with an embedding of full rank), and the origin is the closed form's answer.
+    hidden directions, n (B - 1) of them for n patches; and those of `closed_form.hidden_directions`. All else of each patch is known.
+    Singular values that do not stand above the errors in the gradient determine nothing, so a noisy leak leaves a larger family.
+    The origin is, of each patch's family, the point nearest to mid-grey. The basis is orthonormal. Not in the papers.
 
     model: a timm VisionTransformer with pre-norm blocks, two or more.  leak: of B images, `blocks.0.attn.qkv.weight` among its gradients,
     with width > B n + prefix tokens.  noise: as in `closed_form.subspace`.
     Raises ValueError as `closed_form.subspace` does, and where no direction is determined: n (B - 1) fills the pixels of a patch, say.
-    Not in the papers.
     """
     equations = closed_form.equations(model, leak, noise)
     unknowns = equations.system.shape[1]
-    pixels = model.patch_embed.proj.weight[0].numel()
-    patch = model.patch_embed.patch_size
+    pixels, patch = model.patch_embed.proj.weight[0].numel(), model.patch_embed.patch_size
     grey = leak.normalise(torch.full((1, *leak.image_shape), 0.5).to(equations.system))
     grey = F.unfold(grey, patch, stride=patch)[0].T  # (patches, pixels)
-    start = F.pad(grey, (0, unknowns - pixels))  # and sigma 0, where it is unknown
-    solved = equations.solve(start.T)
+    solved = equations.solve(F.pad(grey, (0, unknowns - pixels)).T)  # from sigma 0, where it is unknown
     hidden = closed_form.hidden_directions(model, leak.batch_size)
     rank = min(solved.rank, unknowns - hidden)
     if rank <= unknowns - pixels:
@@ -168,9 +140,7 @@ def family(model: VisionTransformer, leak: Leak, noise: closed_form.Noise = None
             f"stands above the noise (width {model.embed_dim}, {model.patch_embed.num_patches} patches); "
             "give fewer images, larger patches, a wider model, or a less noisy leak"
         )
-    free = torch.linalg.svd(equations.system).Vh[
-        rank:, :pixels
-    ]  # (unknowns - rank, pixels): sigma goes along, where it is unknown
+    free = torch.linalg.svd(equations.system).Vh[rank:, :pixels]  # (unknowns - rank, pixels): sigma goes along
     _, sizes, axes = torch.linalg.svd(free, full_matrices=False)
     basis = axes[sizes > 1e-9].T  # (pixels, hidden)
     shift = solved.X[:pixels].T  # (patches, pixels)
@@ -183,9 +153,8 @@ def components(images: Tensor, count: int, normalise: Normalise | None = None) -
 
     images: (n, channels, height, width) in [0, 1], public ones.  count: components, 1 to n - 1 and at most the numbers of an image.
     normalise: the preprocessing of the model that is attacked; none if not given.
-    Returns a space whose latent is (batch, 1, count): the whole image is one patch. The latents of the public images have mean 0 and
-    covariance 1, so a standard normal latent is a typical image, as far as covariances tell.
-    Raises ValueError for images out of [0, 1], or more components than the images have.
+    Returns a space whose latent is (batch, 1, count): the whole image is one patch. A standard normal latent is a typical image, as far as
+    covariances tell.  Raises ValueError for images out of [0, 1], or more components than the images have.
     """
     normalise = normalise or Normalise()
     check_range("images", images, "give public images in [0, 1]; they are normalised here")

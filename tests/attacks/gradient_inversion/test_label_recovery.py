@@ -155,16 +155,6 @@ def test_one_image_on_a_vit(photos):
     assert wrong >= 10
 
 
-def test_the_row_sum_is_wrong_whenever_features_sum_to_less_than_nothing(photos):
-    """A ViT whose final norm adds a little to every feature has positive sums; take as much away, and no answer is right."""
-    for shift, right in ((0.1, 20), (-0.1, 0)):
-        model = models.build("vit_cifar", **SMALL)
-        nn.init.constant_(model.norm.bias, shift)
-        answers = [photos.one(i) for i in range(20)]
-        hits = sum(label_recovery.row_sum(model, observe(model, x, y)).item() == y.item() for x, y in answers)
-        assert hits == right
-
-
 numbers = st.floats(-4, 4, allow_subnormal=False)
 
 
@@ -233,53 +223,6 @@ def test_any_labels_from_the_bias(size, classes, spread, seed):
     assert set((leak["1.bias"] < 0).nonzero().flatten().tolist()) <= set(found.tolist())
 
 
-@given(st.integers(1, 12), st.integers(2, 6), st.integers(0, 2**31))
-def test_the_counts_are_those_of_the_greedy_rule(size, classes, seed):
-    """One label at a time, by its own words: the smallest number, noted, and 1/B added to it."""
-    bias = torch.randn(classes, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    bias -= bias.mean()
-    left, noted = bias.clone(), []
-    for _ in range(size):
-        noted.append(left.argmin().item())
-        left[noted[-1]] += 1 / size
-    leak = leak_of(torch.ones(classes, 1), bias, batch_size=size)
-    assert label_recovery.bias_counts(head(classes, 1), leak).tolist() == sorted(noted)
-
-
-def test_distinct_labels_on_a_resnet_and_a_vit(photos):
-    """Four of a hundred classes, on fresh networks: no mistake. By chance four right ones come once in 3.9 million."""
-    for name, changes in (("resnet18", dict(channels=(8, 8, 16, 16))), ("vit_cifar", SMALL)):
-        model = models.build(name, num_classes=100, **changes)
-        for i in range(5):
-            images, _ = photos.take(range(4 * i, 4 * i + 4))
-            answers = torch.randperm(100, generator=torch.Generator().manual_seed(i))[:4]
-            layer = label_recovery.classifier(model, (3, 32, 32))
-            leak = observe(model, images, answers, names=[f"{layer}.weight", f"{layer}.bias"])
-            for rule in (label_recovery.row_minimum, label_recovery.bias_minimum, label_recovery.bias_counts):
-                assert set(rule(model, leak).tolist()) == set(answers.tolist()), (name, rule)
-
-
-def test_repeated_labels_are_seen_by_one_rule_alone(photos):
-    """Two images of one class: a rule for distinct labels names it once, and something else beside."""
-    model = models.build("vit_cifar", **SMALL)
-    images, _ = photos.take([0, 1])
-    leak = observe(model, images, torch.tensor([5, 5]))
-    for rule in (label_recovery.row_minimum, label_recovery.bias_minimum):
-        found = rule(model, leak).tolist()
-        assert found[0] == 5 and len(set(found)) == 2
-    assert label_recovery.bias_counts(model, leak).tolist() == [5, 5]
-
-
-@pytest.mark.parametrize(("name", "changes"), [("vit_cifar", SMALL), ("resnet_cifar", {})])
-def test_more_images_than_classes_on_fresh_networks(photos, name, changes):
-    model = models.build(name, **changes)
-    images, _ = photos.take(range(16))
-    answers = torch.tensor([3, 3, 3, 3, 3, 3, 3, 0, 0, 1, 9, 9, 9, 9, 9, 5])
-    layer = label_recovery.classifier(model, (3, 32, 32))
-    leak = observe(model, images, answers, names=[f"{layer}.bias"])
-    assert label_recovery.bias_counts(model, leak).tolist() == sorted(answers.tolist())
-
-
 def test_two_heads_halve_what_one_image_pulls(photos):
     """A distilled DeiT averages two heads, so an image pulls each bias down by 1/2B."""
     model = models.build("deit_tiny_distilled_patch16_224", img_size=32, depth=2, num_classes=10)
@@ -289,40 +232,10 @@ def test_two_heads_halve_what_one_image_pulls(photos):
         assert label_recovery.bias_counts(model, leak).tolist() == sorted(answers)
 
 
-def test_the_counts_need_the_gradients_own_size(photos):
-    """A clipped gradient still says which class is the likeliest, no longer how often."""
-    model = models.build("vit_cifar", **SMALL)
-    leak = observe(model, photos.take([0, 1, 2])[0], torch.tensor([5, 5, 2]))
-    assert label_recovery.bias_counts(model, leak).tolist() == [2, 5, 5]
-    clipped = dataclasses.replace(leak, grads={n: g / 100 for n, g in leak.grads.items()})
-    assert label_recovery.bias_counts(model, clipped).tolist() != [2, 5, 5]
-    assert label_recovery.bias_minimum(model, clipped).tolist()[:2] == [5, 2]
-
-
-def test_a_gradient_rounded_to_bfloat16(photos):
-    model = models.build("vit_cifar", **SMALL)
-    for i in range(10):
-        image, label = photos.one(i)
-        leak = observe(model, image, label).rounded(torch.bfloat16)
-        for rule in (
-            label_recovery.row_products,
-            label_recovery.row_minimum,
-            label_recovery.bias_minimum,
-            label_recovery.bias_counts,
-        ):
-            assert rule(model, leak).item() == label.item()
-
-
 def test_the_products_of_very_small_rows():
     """c = (1e-25, 1e-30, -1e-25): products of 1e-50 do not exist in float32, their signs are read all the same."""
     leak = leak_of(torch.tensor([[1e-25, -2e-25], [1e-30, -2e-30], [-1e-25, 2e-25]]))
     assert label_recovery.row_products(head(3, 2), leak).tolist() == [2]
-
-
-def test_a_class_without_any_probability():
-    """Its row underflows to zero, and has no direction: the label's row still points away from the rest."""
-    leak = leak_of(torch.tensor([[0.0, 0.0], [0.7, -1.4], [0.3, -0.6], [-1.0, 2.0]]))
-    assert label_recovery.row_products(head(4, 2), leak).tolist() == [3]
 
 
 def test_labels_in_the_leak_are_not_read(photos):
@@ -371,30 +284,6 @@ def test_classes_in_another_order_give_their_labels_in_that_order(case, random):
         assert (sorted(there) if rule is label_recovery.bias_counts else there) == here
 
 
-@given(st.integers(0, 2**31))
-def test_images_in_another_order_change_nothing(seed):
-    """The gradient is a mean over images, so the order of a batch cannot be read from it."""
-    generator = torch.Generator().manual_seed(seed)
-    features = torch.randn(3, 5, generator=generator, dtype=torch.float64)
-    logits = torch.randn(3, 6, generator=generator, dtype=torch.float64)
-    answers = torch.randint(6, (3,), generator=generator)
-    model, one = softmax_leak(features, logits, answers)
-    _, two = softmax_leak(features.flip(0), logits.flip(0), answers.flip(0))
-    for rule in rules_for(one):
-        assert rule(model, one).tolist() == rule(model, two).tolist()
-
-
-def test_the_answer_is_where_the_gradient_is():
-    """The leak's device decides, where there is more than one; the model may stay elsewhere, its numbers are not read."""
-    model, leak = head(4, 2), leak_of([[0.1, 0.2], [0.3, 0.6], [0.1, 0.2], [-0.5, -1.0]], [0.1, 0.3, 0.1, -0.5])
-    devices = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
-    for device in devices:
-        moved = dataclasses.replace(leak, grads={n: g.to(device) for n, g in leak.grads.items()})
-        for rule in label_recovery.RULES.values():
-            found = rule(model, moved)
-            assert found.device.type == device and found.tolist() == [3]
-
-
 # -- the classifier ---------------------------------------------------------------------------------------------------------
 
 
@@ -406,11 +295,6 @@ def test_the_answer_is_where_the_gradient_is():
         ("deit_tiny_distilled_patch16_224", "head"),
         ("swin_tiny_patch4_window7_224", "head.fc"),
         ("convnext_tiny", "head.fc"),
-        ("densenet121", "classifier"),
-        ("efficientnet_b0", "classifier"),
-        ("maxvit_tiny_tf_224", "head.fc"),
-        ("repvgg_a0", "head.fc"),
-        ("vgg11", "head.fc"),
         ("dla34", "fc"),  # a 1x1 convolution behind pooling
         ("caformer_s18", "head.fc.fc2"),  # two layers and a norm between
         ("levit_128s", "head.linear"),  # a norm of its own
@@ -482,17 +366,6 @@ def test_two_classes_have_no_product_to_tell_them_apart():
         label_recovery.row_products(model, leak)
     others = [rule for name, rule in label_recovery.RULES.items() if name != "row_products"]
     assert {rule(model, leak).item() for rule in others} == {1}
-
-
-def test_nor_has_a_network_that_is_sure_of_one_wrong_class():
-    """Logits 200 apart: float32 knows of two classes only, the one it is sure of and the label."""
-    features, logits = torch.tensor([[1.0, 2.0]]), torch.tensor([[0.0, 200.0, 0.0, 0.0]])
-    model, leak = softmax_leak(features, logits, torch.tensor([3]))
-    with pytest.raises(ValueError, match="2 rows of the last layer's gradient are not zero"):
-        label_recovery.row_products(model, leak)
-    assert label_recovery.bias_minimum(model, leak).item() == label_recovery.row_sum(model, leak).item() == 3
-    model, leak = softmax_leak(features.double(), logits.double(), torch.tensor([3]))  # 1e-87 is a number in float64
-    assert label_recovery.row_products(model, leak).item() == 3
 
 
 @pytest.mark.parametrize("rule", label_recovery.RULES.values(), ids=label_recovery.RULES)

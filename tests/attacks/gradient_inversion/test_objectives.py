@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
 
 from privlab import models
 from privlab.attacks.gradient_inversion.objectives import (
@@ -158,36 +157,6 @@ def test_by_part_names_what_the_model_learns():
     model = models.build("vit_cifar", embed_dim=16, depth=1, num_heads=2)
     model.pos_embed.requires_grad_(False)
     assert set(by_part(model, stem=2.0)) == set(parts.stem(model)) - {"pos_embed"}
-    with pytest.raises(
-        ValueError, match=r"conv=0\.5: VisionTransformer has the parts stem, attention, mlp, norm, head"
-    ):
-        by_part(model, conv=0.5)
-
-
-def test_weights_of_names_that_are_not_sent_are_named():
-    _, leak = two([1.0] * 3, [2.0] * 3)
-    with pytest.raises(ValueError, match=r"weights: the leak holds no gradient named 'x'; it has w, b"):
-        weighted(squared_distance, {"w": 1.0, "x": 2.0}).prepare(nn.Linear(2, 1), leak)
-
-
-def test_weights_prepare_what_they_weigh():
-    model, leak = vit()
-    grads = {n: g + 0.1 for n, g in leak.grads.items()}
-    value = weighted(position_direction, {"pos_embed": 3.0}).prepare(model, leak)
-    assert value(None, grads, leak).item() == pytest.approx(position_direction(None, grads, leak).item())
-    with pytest.warns(UserWarning, match="lacks the gradient of 'pos_embed'"):
-        assert weighted(position_direction, {}).prepare(model, leak.without(["pos_embed"])) is None
-
-    class Knows:
-        def __call__(self, images, grads, leak):
-            raise AssertionError("not prepared")
-
-        def prepare(self, model, leak):
-            return lambda images, grads, leak: sum(g.sum() for g in grads.values())
-
-    ready = weighted(Knows(), {"head.bias": 5.0}).prepare(model, leak)
-    expected = sum(g.sum() for g in grads.values()) + 4 * grads["head.bias"].sum()
-    assert ready(None, grads, leak).item() == pytest.approx(expected.item())
 
 
 # -- what is prepared, refused and printed ---------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from privlab.attacks.gradient_inversion.priors import (
 )
 from privlab.data import Normalise
 from privlab.leak import Leak
-from privlab.models import april, pretrained_networks
+from privlab.models import pretrained_networks
 
 HALF = Normalise((0.5,), (0.25,))
 
@@ -66,16 +66,6 @@ def test_slopes_are_right(prior):
     assert torch.autograd.gradcheck(lambda x: prior(x, {}, leak_of()), (images,))
 
 
-@pytest.mark.parametrize("prior", [total_variation, *SMOOTH], ids=names)
-@pytest.mark.parametrize("level", [0.0, 0.7])
-def test_flat_images_have_finite_slopes(prior, level):
-    images = torch.full((2, 3, 8, 8), level, requires_grad=True)
-    (slope,) = torch.autograd.grad(prior(images, {}, leak_of()), images)
-    assert slope.isfinite().all()
-    if level == 0 or prior is not pixel_norm:
-        assert not slope.any()
-
-
 # -- patches -------------------------------------------------------------------------------------------------------------------
 
 
@@ -108,14 +98,10 @@ def test_joints_do_not_see_inside_patches(patch, seed):
 
 
 def test_patches_are_read_from_the_model():
-    vit = models.build("vit_cifar", embed_dim=16, depth=1, num_heads=2)  # patch 8
-    leak = leak_of((3, 32, 32))
-    assert PatchJoints().prepare(vit, leak) == PatchJoints((8, 8))
-    assert PatchJoints().prepare(models.build("swin_cifar"), leak) == PatchJoints((4, 4))
-    assert PatchJoints().prepare(april.build("a", width=16, depth=1, patch_size=16), leak) == PatchJoints((16, 16))
-    assert PatchJoints(4).prepare(models.build("resnet_cifar"), leak) == PatchJoints(4)
-    images = noise(1, 3, 32, 32)
-    assert torch.equal(PatchJoints().prepare(vit, leak)(images), PatchJoints(8)(images))
+    assert PatchJoints().prepare(models.build("swin_cifar"), leak_of((3, 32, 32))) == PatchJoints((4, 4))
+    assert PatchJoints(4).prepare(models.build("resnet_cifar"), leak_of((3, 32, 32))) == PatchJoints(4)
+    with pytest.raises(ValueError, match="patch=None: ResNet has no patches to read it from"):
+        PatchJoints().prepare(models.build("resnet_cifar"), leak_of((3, 32, 32)))
 
 
 # -- BatchNorm statistics --------------------------------------------------------------------------------------------------------
@@ -162,19 +148,6 @@ def test_statistics_by_hand():
     assert resized.item() == pytest.approx(by_hand(network, network.normalise(larger)))
 
 
-def test_images_of_the_running_statistics_are_at_zero():
-    network, pixels = two_layers(), noise(3, 3, 8, 8).sigmoid()
-    x = network.normalise(pixels)
-    for layer in network[:5]:
-        if isinstance(layer, nn.BatchNorm2d):
-            layer.running_mean.copy_(x.mean((0, 2, 3)))
-            layer.running_var.copy_(x.var((0, 2, 3), correction=0))
-        x = layer(x)
-    prior = BatchNormStatistics(network)
-    assert prior(HALF(pixels), {}, leak_of()).item() == pytest.approx(0, abs=1e-12)
-    assert prior(HALF(pixels.flip(3) * 0.9), {}, leak_of()).item() > 0.1
-
-
 def test_relative_statistics_by_hand():
     """Doubling a layer's running deviation halves the mean's gap and quarters the variance's, but for what they are gaps of."""
     network = nn.Sequential(nn.BatchNorm2d(3, eps=0.0)).double().eval()
@@ -188,12 +161,6 @@ def test_relative_statistics_by_hand():
     found = BatchNormStatistics(network, relative=True)(HALF(pixels), {}, leak_of())
     assert found.item() == pytest.approx((gaps.norm() + spreads.norm()).item())
     assert "relative" in repr(BatchNormStatistics(network, relative=True))
-
-
-def test_the_slope_of_the_statistics():
-    prior = BatchNormStatistics(two_layers(), size=8)
-    images = noise(2, 3, 4, 4).requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: prior(x, {}, leak_of()), (images,))
 
 
 def test_a_single_value_a_channel_has_no_variance_and_no_nan():
@@ -270,13 +237,6 @@ def test_classification_is_the_cross_entropy_of_the_victim():
     assert names(value) == "classification" and repr(Classification()) == "Classification()"
 
 
-def test_classification_leaves_a_victim_in_train_mode_alone():
-    model = two_layers().train()
-    before = model[1].running_mean.clone()
-    Classification().prepare(model, leak_of(labels=torch.tensor([1, 0])))(noise(2, 3, 8, 8))
-    assert torch.equal(model[1].running_mean, before)
-
-
 def test_classification_needs_labels_and_a_victim():
     with pytest.raises(ValueError, match=r"leak\.labels=None.*label_recovery\.row_minimum"):
         Classification().prepare(two_layers(), leak_of())
@@ -309,20 +269,6 @@ def test_members_that_agree_are_at_zero(align):
     distance = Registration(align)(same)
     (slope,) = torch.autograd.grad(distance.sum(), same)
     assert distance.shape == (3,) and distance.max() < 1e-6 and slope.isfinite().all()
-
-
-def test_a_known_shift_is_undone():
-    image = smooth()
-    moved = [image.roll(shift, (2, 3)) for shift in ((0, 0), (0, 0), (1, -1), (-1, 2))]
-    group = torch.stack(moved)
-    inside = (..., slice(4, -4), slice(4, -4))  # what comes round the edge is not in a photograph
-
-    def error(consensus):
-        return (consensus - image)[inside].norm().item()
-
-    plain, aligned = error(group.mean(0)), error(Registration().aligned(group).mean(0))
-    assert aligned < 0.5 * plain
-    assert torch.equal(Registration("none").aligned(group), group)
 
 
 def test_a_shift_moves_whole_pixels_the_right_way():

@@ -1,6 +1,6 @@
-from .errors import BACKWARD, Noise
-from .recovery import Recovery
-from .subspace import equations, hidden_directions, subspace
+from .least_squares import BACKWARD, Noise
+from .row_space import equations, hidden_directions, subspace
+from .tokens import Recovery
 from .vit import attention, patch_embedding, pixels
 
 __all__ = [

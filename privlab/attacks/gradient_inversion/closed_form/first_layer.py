@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from privlab.attacks.gradient_inversion.closed_form.recovery import Recovery
+from privlab.attacks.gradient_inversion.closed_form.tokens import Recovery
 from privlab.leak import Leak
 from privlab.models.forward import stateless
 

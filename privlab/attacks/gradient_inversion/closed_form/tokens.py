@@ -1,16 +1,41 @@
-"""What is known of a ViT's tokens without the image: the patch projection, the embedding, the tokens in front."""
+"""What is known of a ViT's tokens without the image: the patch projection, the embedding, the tokens in front; and what comes back."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from privlab.attacks.gradient_inversion.closed_form import least_squares
-from privlab.attacks.gradient_inversion.closed_form.recovery import Recovery
+from privlab.attacks.gradient_inversion.closed_form.least_squares import Solved
 from privlab.leak import Leak
-from privlab.models import zoo
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What a linear system gave back.
+
+    images: (1, channels, height, width), in pixels but not clamped: a value outside [0, 1] says that something was lost.
+    condition: largest over smallest singular value of the system that was solved, undamped.
+    rank: directions that stand above the noise.  unknowns: how many there are; with a lower rank some directions stay undetermined.
+    """
+
+    images: Tensor
+    condition: float
+    rank: int
+    unknowns: int
+
+    @property
+    def clamped(self) -> Tensor:
+        """The images with every pixel moved into [0, 1]."""
+        return self.images.clamp(0, 1)
+
+    @property
+    def hidden(self) -> int:
+        """Directions that the system leaves undetermined."""
+        return self.unknowns - self.rank
 
 
 def pixel_size(leak: Leak) -> float:
@@ -18,9 +43,8 @@ def pixel_size(leak: Leak) -> float:
     return 0.25 * len(leak.normalise.std) / sum(leak.normalise.std)
 
 
-def recovery(
-    patches: Tensor, model: VisionTransformer, leak: Leak, solved: least_squares.Solved, unknowns: int
-) -> Recovery:
+def recovery(patches: Tensor, model: VisionTransformer, leak: Leak, solved: Solved, unknowns: int) -> Recovery:
+    """patches: (patches, numbers of a patch), normalised."""
     size, patch = model.patch_embed.img_size, model.patch_embed.patch_size
     normalised = F.fold(patches.T[None], size, patch, stride=patch)  # (1, channels, height, width)
     return Recovery(leak.normalise.inverse(normalised), solved.condition, solved.rank, unknowns)
@@ -30,27 +54,18 @@ def projection(model: VisionTransformer) -> tuple[Tensor, Tensor]:
     """The patch embedding as a matrix, (width, patch pixels), and its bias, (width,)."""
     layer = model.patch_embed.proj
     weight = layer.weight.detach().flatten(1).double()
-    bias = (
-        torch.zeros(len(weight), dtype=torch.float64, device=weight.device)
-        if layer.bias is None
-        else layer.bias.detach().double()
-    )
-    return weight, bias
+    return weight, torch.zeros_like(weight[:, 0]) if layer.bias is None else layer.bias.detach().double()
 
 
 def known(model: VisionTransformer) -> Tensor:
     """What enters the first block for a normalised image of zeros, (tokens, width): prefix tokens first."""
-    count = model.patch_embed.num_patches
-    patches = projection(model)[1].expand(count, -1)  # (patches, width): the bias
-    if isinstance(model.pos_embed, Tensor):
-        patches = patches + model.pos_embed[0, -count:].detach().double()
+    patches = projection(model)[1].expand(model.patch_embed.num_patches, -1)  # (patches, width): the bias
     prefix = [t[0] for t in (model.cls_token, model.reg_token, getattr(model, "dist_token", None)) if t is not None]
-    if not prefix:
-        return patches
-    tokens = torch.cat(prefix).detach().double()
-    if isinstance(model.pos_embed, Tensor) and not model.no_embed_class:
-        tokens = tokens + model.pos_embed[0, : len(tokens)].detach().double()
-    return torch.cat([tokens, patches])
+    tokens = torch.cat([*prefix, patches]).detach().double()
+    if isinstance(model.pos_embed, Tensor):
+        embedding = model.pos_embed[0].detach().double()
+        tokens[-len(embedding) :] += embedding  # of all tokens, or of the patches alone
+    return tokens
 
 
 def gradient(leak: Leak, model: nn.Module, name: str) -> Tensor:
@@ -73,10 +88,8 @@ def require_one(leak: Leak) -> None:
         )
 
 
-def require_patches(model: nn.Module, leak: Leak, any_batch: bool = False) -> None:
-    """One image, cut into patches by one linear layer, with nothing between that and the position embedding."""
-    if not any_batch:
-        require_one(leak)
+def require_patches(model: nn.Module, leak: Leak) -> None:
+    """Images that are cut into patches by one linear layer, with nothing between that and the position embedding."""
     if not isinstance(model, VisionTransformer):
         raise ValueError(
             f"model: {type(model).__name__} is no VisionTransformer of timm; try vit_base_patch16_224 or a DeiT"
@@ -89,23 +102,7 @@ def require_patches(model: nn.Module, leak: Leak, any_batch: bool = False) -> No
         )
     layer = getattr(model.patch_embed, "proj", None)
     plain = isinstance(layer, nn.Conv2d) and layer.in_channels == leak.image_shape[0]
-    if not plain or not does_nothing(model.patch_embed.norm, model):
+    if not plain or not isinstance(model.patch_embed.norm, nn.Identity):
         raise ValueError(
             "model: its patches are not made from the image by one linear layer; try a ViT whose patch_embed is one convolution"
-        )
-
-
-def does_nothing(layer: nn.Module, model: VisionTransformer) -> bool:
-    """Whether a layer gives tokens back as they were, as it is now, whatever its class."""
-    count, like = model.patch_embed.num_patches, model.patch_embed.proj.weight
-    probe = torch.randn(1, count, model.embed_dim, generator=torch.Generator().manual_seed(0)).to(like)
-    with torch.no_grad(), torch.random.fork_rng(devices=[like.device] if like.is_cuda else []):
-        return isinstance(layer, nn.Identity) or torch.equal(layer(probe.clone()), probe)
-
-
-def require_positions(model: VisionTransformer) -> None:
-    if not zoo.embeds_positions(model):
-        raise ValueError(
-            f"model: this {type(model).__name__} has no learnable position embedding (pos_embed), so nothing gives dL/dZ away; "
-            "try closed_form.subspace, which does without"
         )

@@ -23,19 +23,11 @@ import torch
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from privlab.attacks.gradient_inversion.closed_form import errors, least_squares, patches, tokens
-from privlab.attacks.gradient_inversion.closed_form.errors import Noise
-from privlab.attacks.gradient_inversion.closed_form.recovery import Recovery
-from privlab.attacks.gradient_inversion.closed_form.tokens import (
-    gradient,
-    pixel_size,
-    projection,
-    recovery,
-    require_one,
-    require_patches,
-    require_positions,
-)
+from privlab.attacks.gradient_inversion.closed_form import least_squares, patches, tokens
+from privlab.attacks.gradient_inversion.closed_form.least_squares import Noise, deviation
+from privlab.attacks.gradient_inversion.closed_form.tokens import Recovery, gradient, projection
 from privlab.leak import Leak
+from privlab.models import zoo
 from privlab.models.april import PlainBlock
 
 
@@ -51,13 +43,17 @@ def attention(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Reco
     The paper's statement prints gradients of the activations on the right-hand side; its proof has those of the weights, as here.
 
     model: `april.build("a")`; on a ViT with a norm before attention the system does not hold, and a warning says so.
-    leak: one image's gradients, with `pos_embed` and `blocks.0.attn.qkv.weight` among them.
-    noise: known to come on top of the leak's precision, from a defence, say; see above.
+    leak: one image's gradients, with `pos_embed` and `blocks.0.attn.qkv.weight` among them.  noise: see above.
     Raises ValueError for a model without a learnable position embedding, more than one image, missing or NaN gradients.
     """
-    require_patches(model, leak)
-    require_positions(model)
+    tokens.require_one(leak)
+    tokens.require_patches(model, leak)
     first: Any = model.blocks[0]
+    if not zoo.embeds_positions(model) or (model.no_embed_class and model.num_prefix_tokens):
+        raise ValueError(
+            f"model: this {type(model).__name__} has no learnable position embedding (pos_embed) of all its tokens, so nothing gives dL/dZ "
+            "away; try closed_form.patch_embedding, or closed_form.subspace, which does without"
+        )
     if not hasattr(getattr(first, "attn", None), "qkv"):
         raise ValueError(
             f"model: its first block, {type(first).__name__}, has no attention to read; try closed_form.patch_embedding"
@@ -67,24 +63,17 @@ def attention(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Reco
             "a norm or a shortcut stands beside attention, so Theorem 1 does not hold; try closed_form.patch_embedding",
             stacklevel=2,
         )
-    if model.no_embed_class and model.num_prefix_tokens:
-        raise ValueError(
-            "model: its class token has no position embedding, so dL/dZ is not whole; try closed_form.patch_embedding"
-        )
 
     dz = gradient(leak, model, "pos_embed")[0]  # (tokens, width)
     weight = first.attn.qkv.weight.detach().double()  # (3 width, width)
     dweight = gradient(leak, model, "blocks.0.attn.qkv.weight")  # (3 width, width)
     grey = tokens.known(model)  # what the tokens would be for a grey image; the solve is for the difference
     weights, bias = projection(model)
-    size = weights.square().sum(1).mean().sqrt() * pixel_size(leak)  # of W x
-    relative = errors.relative(leak, noise)
+    size = weights.square().sum(1).mean().sqrt() * tokens.pixel_size(leak)  # of W x
+    relative = least_squares.relative(leak, noise)
     right = (weight.T @ dweight - dz.T @ grey) / size  # (width, width)
     error = relative * least_squares.rms(dweight)
-    of_dz, of_gradient = (
-        errors.deviation(leak, noise, "pos_embed", dz),
-        errors.deviation(leak, noise, "blocks.0.attn.qkv.weight"),
-    )
+    of_dz, of_gradient = deviation(leak, noise, "pos_embed", dz), deviation(leak, noise, "blocks.0.attn.qkv.weight")
     if of_dz or of_gradient:
         columns = weight.norm(dim=0)[:, None]  # (width, 1)
         of_right = (columns * math.hypot(of_gradient, error)).hypot(of_dz * grey.norm(dim=0).square().mean().sqrt())
@@ -97,7 +86,7 @@ def attention(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Reco
             stacklevel=2,
         )
     embedded = solved.X[model.num_prefix_tokens :] * size + bias  # (patches, width): W x_i + b
-    return recovery(pixels(model, embedded), model, leak, solved, len(dz))
+    return tokens.recovery(pixels(model, embedded), model, leak, solved, len(dz))
 
 
 def pixels(model: VisionTransformer, embedded: Tensor) -> Tensor:
@@ -123,20 +112,18 @@ def patch_embedding(model: nn.Module, leak: Leak, noise: Noise = None) -> Recove
     Why `>` and not `>=`: each g_i has come back through a LayerNorm, which takes the mean out, so the rank is at most width - 1.
     And two blocks at least: with one, only the class token's query reaches back, and the g_i span a few dimensions a head.
 
-    model: any whose embedding is added to what one convolution or linear layer makes of the patches, which is seen by running it:
-        `patches.find`.  leak: one image's gradients, those of the embedding and of that layer's weight among them.
-    noise: known to come on top of the leak's precision, from a defence, say; see above.
+    model: any whose embedding is added to what one nn.Conv2d or nn.Linear makes of the patches, which is seen by running it.
+    leak: one image's gradients, those of the embedding and of that layer's weight among them.  noise: see above.
     Warns where the width is not above the number of patches.
     Raises ValueError for a model without such an embedding, more than one image, missing or NaN gradients.
     """
-    require_one(leak)
+    tokens.require_one(leak)
     read = patches.find(model, leak)
     rows = read.tokens(gradient(leak, model, read.position))  # (patches, width)
     weight = gradient(leak, model, read.weight).flatten(1)  # (width, patch pixels)
-    relative = errors.relative(leak, noise)
-    size = pixel_size(leak)
-    of_tokens = abs(read.scale) * errors.deviation(leak, noise, read.position, rows / read.scale)
-    of_weight = errors.deviation(leak, noise, read.weight)
+    relative, size = least_squares.relative(leak, noise), tokens.pixel_size(leak)
+    of_tokens = abs(read.scale) * deviation(leak, noise, read.position, rows / read.scale)
+    of_weight = deviation(leak, noise, read.weight)
     if of_tokens or of_weight:
         solved = least_squares.weighed(rows.T, weight / size, relative, of_tokens, of_weight / size)
     else:

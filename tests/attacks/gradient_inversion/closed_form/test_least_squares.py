@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privlab.attacks.gradient_inversion.closed_form import least_squares
+from privlab.leak import observe
+from privlab.models import april
 
 NONE = torch.tensor(0.0, dtype=torch.float64)
 
@@ -28,22 +30,6 @@ def test_noise_in_the_right_hand_side_damps_as_wiener_does():
     solved = least_squares.solve(A, B, 0.0, torch.tensor(1.0).double())
     assert solved.X.flatten().tolist() == pytest.approx([4 / 17, 0.25 / (1 / 16 + 1)])
     assert solved.rank == 1 and solved.condition == 16
-
-
-def test_the_norm_of_errors_is_that_of_errors():
-    A = 3 * drawn(80, 60)
-    errors = [
-        torch.linalg.matrix_norm(0.01 * least_squares.rms(A) * drawn(80, 60, seed=s), 2).item() for s in range(1, 6)
-    ]
-    assert least_squares.norm_of_errors(A, 0.01).item() == pytest.approx(sum(errors) / 5, rel=0.1)
-
-
-def test_sizes_by_hand():
-    A = torch.tensor([[3.0, 4.0], [0.0, 0.0]])
-    assert least_squares.row_sizes(A).flatten().tolist() == pytest.approx(
-        [12.5**0.5, 1.0]
-    )  # 1 for zeros: they can be divided
-    assert least_squares.rms(A).item() == pytest.approx(2.5)
 
 
 def test_known_noise_weighs_rows_by_hand():
@@ -77,3 +63,24 @@ def test_known_noise_row_by_row_is_worth_knowing():
     ]
     good = (torch.linalg.lstsq(A[:30], B[:30]).solution - X).norm().item()
     assert off[0] < 1.05 * good and off[1] > 20 * good
+
+
+# -- rounding has a floor --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float8_e5m2, torch.float8_e4m3fn]
+)
+def test_the_floor_is_half_a_last_step_of_the_format(dtype):
+    """Numbers far below the smallest normal one err by the last step over sqrt(12), as a uniform error does."""
+    smallest, last = torch.finfo(dtype).smallest_normal, torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
+    drawn = torch.rand(64, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 0.5 * smallest
+    model = april.build("b", depth=1, width=64).double()
+    leak = observe(model, torch.rand(1, 3, 32, 32), torch.tensor([3]), names=["pos_embed"])
+    leak.grads["pos_embed"] = drawn
+    sent = leak.rounded(dtype)
+    off = (sent.grads["pos_embed"] - drawn).square().mean().sqrt().item()
+    assert least_squares.deviation(sent, None, "pos_embed") == pytest.approx(last / 12**0.5, rel=1e-6)
+    assert off == pytest.approx(last / 12**0.5, rel=0.05)
+    leak.grads["pos_embed"] = drawn + 8 * smallest  # normal numbers err in proportion: no floor
+    assert least_squares.deviation(leak.rounded(dtype), None, "pos_embed") == 0

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
-from weights import same
 
 from privlab import data, models
 from privlab.attacks.gradient_inversion import closed_form, search_spaces
@@ -77,7 +76,7 @@ def test_predicted_reported_and_measured_null_space_are_equal(tokens, seed):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("prefix", range(9))
+@pytest.mark.parametrize("prefix", [0, 1, 8])
 def test_registers_do_not_lower_the_rank(prefix, dtype):
     """timm draws register tokens at 1e-6: their singular values are tiny, and no patch has a part along them."""
     model = built(class_token=prefix > 0, reg_tokens=max(prefix - 1, 0), global_pool="token" if prefix else "avg")
@@ -144,25 +143,6 @@ def test_the_rank_is_that_of_what_comes_back_through_a_noise_of_which_the_attack
         stock(name), grey_noise(64, 1), torch.float32, lambda leak: noisy(leak, 0.01, by_name)
     )
     assert measured > 64 and abs(reported - measured) <= 192 / 10
-
-
-def test_a_trial_leaves_the_model_and_the_generator_as_they_were():
-    model = built(proj_drop_rate=0.1).train()
-    leak = observe(model, grey_noise(16), LABEL, names=QKV).rounded(torch.float16)
-    model.requires_grad_(False)
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    state = torch.get_rng_state()
-    with torch.inference_mode():
-        closed_form.subspace(model, leak)
-    assert torch.equal(torch.get_rng_state(), state)
-    assert not any(p.requires_grad or p.grad is not None for p in model.parameters()) and model.training
-    assert same(model, before)
-
-
-@pytest.mark.check
-@pytest.mark.parametrize("name", ["vit_medium_patch16_reg4_gap_256", "deit_small_distilled_patch16_224"])
-def test_stock_models_report_what_they_recover(name):
-    assert ranks(stock(name), grey_noise(64), torch.float32) == (0, 0, 0)
 
 
 @pytest.mark.weekly

@@ -68,14 +68,6 @@ def test_theorem_2(photos):
         assert abs(slope - (sent * direction).sum()) / sent.norm() < 1e-8
 
 
-def test_a_batch_adds_its_gradients_up(photos):
-    """Why one image: with two, the position gradient is a sum, and no token gradient can be read off."""
-    model = april.build("a", depth=1, width=64).double()
-    x, y = photos.take([0, 1])
-    each = [observe(model, x[i : i + 1], y[i : i + 1])["pos_embed"] for i in (0, 1)]
-    assert relative(observe(model, x, y)["pos_embed"], (each[0] + each[1]) / 2) < 1e-10
-
-
 # -- recoveries -----------------------------------------------------------------------------------------------------------
 
 
@@ -132,13 +124,6 @@ def test_subspace_with_an_affine_norm(photos):
     assert psnr(recovery.images, x) > 100
 
 
-def test_subspace_needs_no_labels_and_no_other_gradient(photos):
-    model = april.build("b", position="random", position_std=1.0).double()
-    leak = observe(model, *photos.one(1)).only(["blocks.0.attn.qkv.weight"])
-    recovery = closed_form.subspace(model, dataclasses.replace(leak, labels=None))
-    assert psnr(recovery.images, photos.one(1)[0]) > 150
-
-
 def test_the_label_does_not_matter_to_the_linear_systems(photos):
     model = april.build("b").double()
     x, _ = photos.one(0)
@@ -156,19 +141,6 @@ def test_pixels_are_exact_when_the_width_allows(photos):
         patches = torch.nn.functional.unfold(normalised, 8, stride=8)[0].T
         embedded = model.patch_embed(normalised)[0].detach()
         assert (relative(closed_form.pixels(model, embedded), patches) < 1e-8) == exact
-
-
-def test_rows_of_one_size_err_alike(photos):
-    """Scaling the rows of a gradient leaves its row space as it is, and the answer with it, but for rounding."""
-    model = april.build("b", position="random", position_std=1.0)
-    x, y = photos.one(1)
-    leak = observe(model, x, y, names=["blocks.0.attn.qkv.weight"])
-    g = leak["blocks.0.attn.qkv.weight"]
-    scale = torch.rand(len(g), 1, generator=torch.Generator().manual_seed(0)) + 0.5
-    scaled = dataclasses.replace(leak, grads={"blocks.0.attn.qkv.weight": g.double() * scale.double()})
-    plain = dataclasses.replace(leak, grads={"blocks.0.attn.qkv.weight": g.double()})
-    a, b = (closed_form.subspace(model, received, noise=1e-7).images for received in (plain, scaled))
-    torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
 
 
 def test_knowing_the_noise_helps(photos):
@@ -231,16 +203,6 @@ def test_noise_known_tensor_by_tensor(form, photos):
     assert small > -0.1 and large > 3 and share > {"attention": -0.5, "patch_embedding": 2, "subspace": 5}[form]
 
 
-def test_noise_in_one_tensor_alone(photos):
-    """Noise in the position embedding's gradient: an attacker who thinks that all tensors have it does worse."""
-    for number in range(3):
-        std = {"pos_embed": sizes(noisy_case("attention", photos, number, {})[2], 1e-2)["pos_embed"]}
-        x, model, clean, noisy = noisy_case("attention", photos, number, std)
-        elsewhere = {"blocks.0.attn.qkv.weight": sizes(clean, 0.3)["blocks.0.attn.qkv.weight"]}
-        right, wrong = (psnr(closed_form.attention(model, noisy, n).images, x) for n in (std, {**std, **elsewhere}))
-        assert right > wrong + 0.5
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_nothing_known_of_these_tensors_is_nothing_known(form, photos):
     """To the bit: names of other tensors, and zeros."""
@@ -249,9 +211,6 @@ def test_nothing_known_of_these_tensors_is_nothing_known(form, photos):
     plain = solve(model, clean).images
     for nothing in ({}, {"head.weight": 1.0}, dict.fromkeys(FORMS[form], 0.0)):
         assert torch.equal(solve(model, clean, noise=nothing).images, plain)
-    for bad in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match=r"noise\['.*weight'\]=.* is no standard deviation; give 0 or more"):
-            solve(model, clean, noise={FORMS[form][-1]: bad})
 
 
 # -- where they stop ------------------------------------------------------------------------------------------------------
@@ -286,13 +245,6 @@ def test_the_width_counts_one_less_than_it_is(photos, width, open_directions):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert closed_form.patch_embedding(model, leak).hidden == open_directions
-
-
-def test_one_block_is_not_enough(photos):
-    """With one block and a class token, the first gradient has rank 1 + 2 heads at most: one query, and keys and values by head."""
-    model = april.build("b", depth=1, heads=4, position="random", position_std=1.0).double()
-    gradient = observe(model, *photos.one(0))["blocks.0.attn.qkv.weight"]
-    assert torch.linalg.matrix_rank(gradient, rtol=1e-10) <= 1 + 2 * 4
 
 
 def test_architecture_b_breaks_the_attention_form_and_is_told(photos):
@@ -353,7 +305,7 @@ def test_models_without_the_precondition_are_named(photos):
             "does not stand right behind the embedding",
         ),  # norms behind attention
         ("vit_small_patch16_18x2_224", closed_form.attention, "ParallelThingsBlock, has no attention to read"),
-        ("vit_small_r26_s32_224", closed_form.patch_embedding, "not made from the image by one linear layer"),
+        ("vit_small_r26_s32_224", closed_form.patch_embedding, "what one nn.Conv2d or nn.Linear makes"),
     ],
 )
 def test_stock_models_that_do_not_fit_are_named(name, form, says):
@@ -374,33 +326,10 @@ def test_a_leak_of_another_model_and_an_empty_one_are_named(photos):
         closed_form.patch_embedding(other, nothing)
 
 
-@pytest.mark.parametrize("noise", [-1.0, float("nan"), float("inf")])
-def test_noise_is_a_share(photos, noise):
+def test_noise_is_a_share(photos):
     model = april.build("a", depth=2, width=64)
-    with pytest.raises(ValueError, match="is no share of the gradient's size"):
-        closed_form.attention(model, observe(model, *photos.one(0)), noise=noise)
-
-
-@pytest.mark.parametrize(("width", "hidden"), [(113, 1), (114, 0)])
-def test_the_subspace_form_loses_one_equation(photos, width, hidden):
-    """48 pixels and 65 tokens: 113 - 65 = 48 equations, of which one says nothing."""
-    model = models.build(
-        "vit_cifar", patch_size=4, embed_dim=width, num_heads=1, depth=2, position="random", position_std=1.0
-    ).double()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        recovery = closed_form.subspace(model, observe(model, *photos.one(0), names=["blocks.0.attn.qkv.weight"]))
-    assert recovery.hidden == closed_form.hidden_directions(model) == hidden
-    assert any("leaves 47 equations" in str(w.message) for w in caught) == bool(hidden)
-
-
-def test_a_batch_spans_n_directions_an_image_and_one_for_the_class_token(photos):
-    model = april.build("b", position="random", position_std=1.0).double()
-    for batch in (1, 2, 3):
-        gradient = observe(model, *photos.take(range(batch)), names=["blocks.0.attn.qkv.weight"])[
-            "blocks.0.attn.qkv.weight"
-        ]
-        assert torch.linalg.matrix_rank(gradient, rtol=1e-9) == 16 * batch + 1
+    with pytest.raises(ValueError, match="noise=-1.0 is no share of the gradient's size"):
+        closed_form.attention(model, observe(model, *photos.one(0)), noise=-1.0)
 
 
 def measured_rank(model, leak, image, equations):
@@ -462,11 +391,6 @@ def test_rank_rule_over_random_embeddings(rank, std, seed, index):
 )
 def test_rank_rule_for_named_embeddings(photos, position, expected):
     assert hidden(photos, **position) == (expected, expected)
-
-
-def test_patch_pixels_bound_what_can_hide():
-    assert closed_form.hidden_directions(april.build("b", patch_size=4, position="sinusoid_2d")) == 48
-    assert closed_form.hidden_directions(april.build("b", patch_size=4, position="none")) == 48
 
 
 def test_what_hides_is_the_mixed_differences_of_the_patches(photos):

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from timm.layers import PatchDropout, RmsNorm
 from timm.models.vision_transformer import Block, VisionTransformer
-from torch import Tensor
+from torch import Tensor, nn
 
-from privlab.attacks.gradient_inversion.closed_form import errors, least_squares, tokens
-from privlab.attacks.gradient_inversion.closed_form.errors import Noise
-from privlab.attacks.gradient_inversion.closed_form.norms import Norm
-from privlab.attacks.gradient_inversion.closed_form.recovery import Recovery
-from privlab.attacks.gradient_inversion.closed_form.tokens import does_nothing, projection, require_patches
+from privlab.attacks.gradient_inversion.closed_form import least_squares, tokens
+from privlab.attacks.gradient_inversion.closed_form.least_squares import Noise
+from privlab.attacks.gradient_inversion.closed_form.tokens import Recovery, projection
 from privlab.leak import Leak, observe
 
 QKV = "blocks.0.attn.qkv.weight"
@@ -39,10 +39,10 @@ def subspace(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Recov
     `hidden_directions`.
 
     model: a timm VisionTransformer with pre-norm blocks.  leak: one image's gradients, `blocks.0.attn.qkv.weight` among them.
-    noise: known to come on top of the leak's precision, from a defence, say; see above.
+    noise: see `attention`.
     Warns where too few equations are left.  Raises ValueError for a batch, width <= tokens, a model without pre-norm, bad gradients.
     """
-    require_patches(model, leak)
+    tokens.require_one(leak)
     system = equations(model, leak, noise)
     width, count, unknowns = model.embed_dim, len(tokens.known(model)), projection(model)[0].shape[1]
     if width - count <= unknowns:
@@ -64,21 +64,20 @@ class Equations(NamedTuple):
     error: Tensor
     linear: Tensor  # (width, unknowns): a normed token, times its deviation, is linear X + fixed
     fixed: Tensor  # (width, patches)
-    turned: Tensor  # (tokens, unknowns): linear along each direction of S, times the angle that this errs by
+    turned: Tensor  # (tokens, unknowns): linear along each direction of S, times the angle by which this errs
     most: int  # that the rank can be
 
     def solve(self, start: Tensor | float = 0.0) -> least_squares.Solved:
         """Damped towards `start`, (unknowns, patches); X is what is added to it, and the rank counts what is recovered of it."""
         start = torch.as_tensor(start).to(self.system).expand(self.system.shape[1], self.right.shape[1])
         solved = least_squares.solve(self.system, self.right - self.system @ start, self.relative, self.error)
-        return solved._replace(rank=self._standing(start + solved.X))
+        return solved._replace(rank=self._rank(start + solved.X))
 
-    def _standing(self, X: Tensor) -> int:
+    def _rank(self, X: Tensor) -> int:
         """Singular values of A above the errors of A v along their direction v, and of B.
 
         Foreseen: the directions of S are turned, each by the noise in the gradient over its own singular value. And, whatever the cause,
         what the equations leave over for X: it says by how much a token in S leaves it. Where that is as large as B, they explain nothing.
-        Without more equations than unknowns nothing is left over, and what was foreseen counts alone.
         """
         _, spectrum, Vh = torch.linalg.svd(self.system, full_matrices=False)
         equations, most = len(self.system), len(spectrum)
@@ -94,11 +93,11 @@ def equations(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Equa
     """The system of `subspace` for a batch of any size: each of its images satisfies it, see `search_spaces.family`.
 
     With B images S is spanned by B * patches normed tokens and those of the prefix, which are the same in all images. Arguments and
-    errors as there, but for the number of images. Where errors beyond float32's are in the gradient, a trial on an image of the attacker's
-    own bounds the rank: see `_recovered_in_a_trial`.
+    errors as there, but for the number of images. Where errors beyond float32's are in the gradient, a trial bounds the rank.
     """
     system = _equations(model, leak, noise)
-    if errors.least(leak, noise) > torch.finfo(torch.float32).eps or errors.noise_of(noise, QKV):
+    certain = least_squares.relative(leak, noise, backward=0)
+    if certain > torch.finfo(torch.float32).eps or (isinstance(noise, Mapping) and noise.get(QKV)):
         system = system._replace(most=min(system.most, _recovered_in_a_trial(model, leak, noise)))
     return system
 
@@ -106,26 +105,19 @@ def equations(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Equa
 def _recovered_in_a_trial(model: VisionTransformer, leak: Leak, noise: Noise) -> int:
     """Directions that come back from such a gradient of images that the attacker knows, under the same rounding and noise.
 
-    Noise that drowns the row space cannot be told from the equations: what is left of S, such as the tokens' mean, explains most of what
-    is known of the tokens, and the solution shrinks to the mean patch, with little left over. So the attacker computes the gradient of
-    images that have every direction of a patch in them, uniform noise, as large as the leak's, damages it alike, and solves. A direction
-    came back if it is off by less than half of its deviation.
+    Noise that drowns the row space cannot be told from the equations: the tokens' mean is left of it, and explains most of what is known
+    of the tokens. So the attacker takes images that have every direction of a patch in them, uniform noise, makes their gradient as large
+    as the leak's, damages it alike, and solves. A direction came back if it is off by less than half of its deviation.
     """
-    weight, draw = model.get_parameter(QKV), torch.Generator().manual_seed(0)
+    draw = torch.Generator().manual_seed(0)
     images = torch.rand(leak.batch_size, *leak.image_shape, generator=draw)
     labels = torch.zeros(leak.batch_size, dtype=torch.long) if leak.labels is None else leak.labels
-    learns = weight.requires_grad  # an attacker may have frozen their copy
-    try:
-        weight.requires_grad_(True)
-        with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng([weight.device] * weight.is_cuda):
-            clean = observe(model, images, labels, leak.normalise, [QKV])[QKV].double()
-    finally:
-        weight.requires_grad_(learns)
-    share, deviation = errors.share(noise), errors.noise_of(noise, QKV)
-    received = leak[QKV].double().square().mean()
-    size = ((received - deviation**2).clamp(min=0) / (1 + share**2)).sqrt()  # of the leak's gradient without its noise
+    clean = observe(model, images, labels, leak.normalise, [QKV])[QKV].double()
+    named = noise.get(QKV, 0.0) if isinstance(noise, Mapping) else 0.0
+    share = 0.0 if noise is None or isinstance(noise, Mapping) else noise
+    size = ((leak[QKV].double().square().mean() - named**2).clamp(min=0) / (1 + share**2)).sqrt()  # without its noise
     clean *= size / least_squares.rms(clean)
-    damaged = clean + torch.randn(clean.shape, generator=draw).to(clean) * (deviation + share * size)
+    damaged = clean + torch.randn(clean.shape, generator=draw).to(clean) * (named + share * size)
     damaged = damaged.to(leak.precision).to(leak[QKV].dtype)
     if not damaged.any():
         return 0
@@ -139,28 +131,26 @@ def _recovered_in_a_trial(model: VisionTransformer, leak: Leak, noise: Noise) ->
 
 
 def _equations(model: VisionTransformer, leak: Leak, noise: Noise) -> Equations:
-    require_patches(model, leak, any_batch=True)
+    tokens.require_patches(model, leak)
     first: Any = model.blocks[0]
-    between = (model.norm_pre, model.pos_drop, model.patch_drop)
-    if type(first) is not Block or not all(does_nothing(layer, model) for layer in between):
+    if type(first) is not Block or not all(map(_idle, (model.norm_pre, model.pos_drop, model.patch_drop))):
         raise ValueError(
             f"model: its first block, {type(first).__name__}, does not stand right behind the embedding with a norm before its attention; "
             "try a stock timm ViT or DeiT, or closed_form.attention for architecture A"
         )
-    norm = Norm.of(first.norm1, model.embed_dim)
-    gradient = tokens.gradient(leak, model, QKV)  # (3 width, width)
-    relative, noisy = errors.relative(leak, noise), errors.deviation(leak, noise, QKV)
-    rows = least_squares.row_sizes(gradient)
-    gradient = gradient / ((relative * rows).hypot(torch.as_tensor(noisy).to(rows)) if noisy else rows)
-    count = _tokens(model, leak.batch_size)
+    norm, count = Norm.of(first.norm1, model), _tokens(model, leak.batch_size)
     if model.embed_dim <= count:
         images = "its" if leak.batch_size == 1 else f"the {leak.batch_size} images'"
         raise ValueError(
             f"model: width {model.embed_dim} leaves no equation beside {images} {count} tokens; the form needs width > tokens"
         )
+    gradient = tokens.gradient(leak, model, QKV)  # (3 width, width)
+    relative, noisy = least_squares.relative(leak, noise), least_squares.deviation(leak, noise, QKV)
+    rows = least_squares.row_sizes(gradient)
+    gradient = gradient / ((relative * rows).hypot(torch.as_tensor(noisy).to(rows)) if noisy else rows)
 
     _, spectrum, Vh = torch.linalg.svd(gradient, full_matrices=False)  # Vh: (width, width)
-    inside, outside = Vh[:count], Vh[count:]  # S, and N^T: (width - tokens, width), by the known count of tokens
+    inside, outside = Vh[:count], Vh[count:]  # S, and N^T: (width - tokens, width)
     known = tokens.known(model)[model.num_prefix_tokens :]  # (patches, width)
     linear = norm.gamma[:, None] * norm.centred(projection(model)[0].T).T  # (width, patch pixels)
     if norm.beta.any():
@@ -173,13 +163,12 @@ def _equations(model: VisionTransformer, leak: Leak, noise: Noise) -> Equations:
     # The noise shows in the singular values that would be 0 without it, where these are not too few to tell.
     sent = max(int(gradient.any(1).sum()) - count, 1)
     shows = (spectrum[count:].square().sum() / (sent * len(outside))).sqrt()
-    angles = shows.clamp(min=1.0 if noisy else errors.least(leak, noise)) / spectrum[:count]
+    certain = 1.0 if noisy else least_squares.relative(leak, noise, backward=0)
+    turned = (shows.clamp(min=certain) / spectrum[:count])[:, None] * (inside @ linear)
     # Dependent tokens, such as equal patches, leave out directions of S, and hide as many less; unless the noise drowns what is there.
-    edge = shows * (sent**0.5 + len(outside) ** 0.5)
-    clear = int((spectrum[:count] > CLEAR * edge).sum())
+    clear = int((spectrum[:count] > CLEAR * shows * (sent**0.5 + len(outside) ** 0.5)).sum())
     absent = count - clear if 0 < clear < count and spectrum[clear - 1] > CLEAR * spectrum[clear] else 0
     most = linear.shape[1] - max(hidden_directions(model, leak.batch_size) - absent, 0)
-    turned = angles[:, None] * (inside @ linear)
     return Equations(outside @ linear, -outside @ fixed, relative, error, linear, fixed, turned, most)
 
 
@@ -196,16 +185,46 @@ def hidden_directions(model: VisionTransformer, batch_size: int = 1) -> int:
     and at least as many as equations are missing where the model is narrower. With a patch bias and a class token in general position
     this is min(3 p^2, patches - rank[E 1]), E the (patches, width) embedding with a column of ones. A random embedding has full rank
     and hides nothing; the 2-D sinusoid of an n x n grid is a function of row plus a function of column, has rank 2n - 1 together with
-    the ones, and hides (n - 1)^2. Images whose patches repeat, such as a digit on black, hide less: a dependency between
-    tokens is a combination with sum_i a_i x_i = 0, and tokens - rank[S] of them go off the rule.
+    the ones, and hides (n - 1)^2. Images whose patches repeat, such as a digit on black, hide less.
     In a batch the k_t of the patches come once for each of the B images and add no rank: n (B - 1) directions more are hidden.
     """
     fixed, unknowns = tokens.known(model), projection(model)[0].shape[1]
     block: Any = model.blocks[0]
-    norm, count = Norm.of(block.norm1, model.embed_dim), _tokens(model, batch_size)
+    norm, count = Norm.of(block.norm1, model), _tokens(model, batch_size)
     rank = int(torch.linalg.matrix_rank(norm.centred(fixed), rtol=1e-12))
     missing = unknowns - (fixed.shape[1] - count - (norm.centres or bool(norm.beta.any())))
     return min(unknowns, max(count - rank, missing))
+
+
+class Norm(NamedTuple):
+    """A LayerNorm or an RMSNorm of a token z of the width: gamma * C(z) / sigma + beta, with or without each of its parts."""
+
+    gamma: Tensor  # (width,), 1 where there is none
+    beta: Tensor  # (width,), 0 where there is none
+    centres: bool  # whether C takes the mean out
+
+    @classmethod
+    def of(cls, module: nn.Module, model: VisionTransformer) -> Norm:
+        if not isinstance(module, nn.LayerNorm | nn.RMSNorm | RmsNorm):
+            raise ValueError(
+                f"model: what stands before its first attention is a {type(module).__name__}; the form needs a LayerNorm or an RMSNorm"
+            )
+        one = torch.ones(model.embed_dim, dtype=torch.float64, device=model.patch_embed.proj.weight.device)
+        weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
+        gamma = one if weight is None else weight.detach().double()
+        beta = 0 * one if bias is None else bias.detach().double()
+        return cls(gamma, beta, isinstance(module, nn.LayerNorm))
+
+    def centred(self, rows: Tensor) -> Tensor:
+        """Rows of (..., width) less their mean, where the norm takes that out."""
+        return rows - rows.mean(dim=-1, keepdim=True) if self.centres else rows
+
+
+def _idle(layer: nn.Module) -> bool:
+    """Whether a layer between the embedding and the first block gives tokens back as they were."""
+    if isinstance(layer, nn.Dropout | PatchDropout):
+        return not layer.training or getattr(layer, "p", None) == 0
+    return isinstance(layer, nn.Identity)
 
 
 def _tokens(model: VisionTransformer, batch_size: int) -> int:
