@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -69,48 +69,46 @@ def _audited(
     def leak_of(index: int) -> Leak:
         return inputs.leak_of(model, images[index : index + 1], labels[index : index + 1])
 
-    exposed = []
+    exposed, pictures = [], {"the images": [images]}
     for i, judge in enumerate(judges):
-        exposed.append(expose(model, leak_of(i), judge, i))
+        found, why = expose(model, leak_of(i), judge, i)
+        exposed.append((found, why))
+        for how, each in found.items():
+            pictures.setdefault(how, []).extend([max(each, key=lambda one: one[1].fitted)[2]] if each else [])
         bar.update()
     solves = tuple(solve for found, _ in exposed for each in found.values() for _, solve, _ in each)
-    best = [{how: max(each, key=lambda one: one[1].fitted)[2] for how, each in f.items() if each} for f, _ in exposed]
-    leak = leak_of(0)
-    search, recovered = _search(model, leak, judges[0], base, steps, bar)
-    pictures = {how: torch.cat([each[how] for each in best]) for how in best[0] if all(how in each for each in best)}
-    sent, size = sum(g.numel() for g in leak.grads.values()), " x ".join(map(str, leak.image_shape))
+    leak, size = leak_of(0), " x ".join(map(str, images.shape[1:]))
+    search, pictures["a short search"] = _search(model, leak, judges[0], base, steps, bar)
+    sent = f"{sum(g.numel() for g in leak.grads.values()):,} numbers in {str(leak.precision).removeprefix('torch.')}"
     return Audit(
         name,
-        f"{sent:,} numbers sent in {str(leak.precision).removeprefix('torch.')}; {len(images)} images of {size}, labels {labels.tolist()}",
+        f"{sent}; {len(images)} images of {size}, labels {labels.tolist()}",
         solves,
         {form: why for form, why in exposed[0][1].items() if all(form in each for _, each in exposed)},
         tuple(defences(model, leak_of, judges, solves)),
         tuple(_parts(model, leak)),
         search,
-        {"the images": images} | pictures,
-        {"image 0": images[:1], "the search": recovered, "no gradient": base},
+        {how: torch.cat(some) for how, some in pictures.items() if some},
     )
 
 
-def _parts(model: nn.Module, leak: Leak) -> list[Part]:
+def _parts(model: nn.Module, leak: Leak) -> Iterator[Part]:
     """By kind of layer where the names are timm's; else by the model's children."""
     timms = type(model).__module__.split(".")[0] in ("timm", "privlab")
-    groups: Mapping[str, Sequence[str]] = parts.group(model) if timms else {
-        n: [m for m in leak.grads if m.split(".")[0] == n] for n in dict.fromkeys(m.split(".")[0] for m in leak.grads)
-    }  # fmt: skip
-    table = []
-    for part, names in groups.items():
-        if grads := [
-            leak.grads[n].flatten(1) if leak.grads[n].ndim > 1 else leak.grads[n] for n in names if n in leak.grads
-        ]:
-            share = sum(g.double().square().sum().item() for g in grads) / leak.norm.item() ** 2
-            matrices = [g.float() for g in grads if g.ndim > 1 and len(g) > 1 and g.any()]
-            ranks = [(g.square().sum() / rows.leading(g)[0].square().sum()).item() for g in matrices]
-            table.append(Part(part, sum(g.numel() for g in grads), share, min(ranks, default=None)))
-    return table
+    kinds = {n: part for part, names in parts.group(model).items() for n in names} if timms else {}
+    groups: dict[str, list[Tensor]] = {}
+    for n, g in leak.grads.items():
+        groups.setdefault(kinds.get(n, n.split(".")[0]), []).append(g.float())
+    for part, grads in groups.items():
+        share = sum(g.square().sum().item() for g in grads) / leak.norm.item() ** 2
+        matrices = [g.flatten(1) for g in grads if g.ndim > 1 and len(g) > 1 and g.any()]
+        ranks = [(g.square().sum() / rows.leading(g)[0].square().sum()).item() for g in matrices]
+        yield Part(part, sum(g.numel() for g in grads), share, min(ranks, default=None))
 
 
-def _search(model: nn.Module, leak: Leak, judge: Judge, base: Tensor, steps: int, bar: tqdm) -> tuple[Search, Tensor]:
+def _search(
+    model: nn.Module, leak: Leak, judge: Judge, base: Tensor, steps: int, bar: tqdm
+) -> tuple[Search, list[Tensor]]:
     """Gradient matching for one image, as long as it may."""
     best, least, done, ended = base, math.inf, 0, ""
     try:
@@ -124,4 +122,4 @@ def _search(model: nn.Module, leak: Leak, judge: Judge, base: Tensor, steps: int
     except Exception as error:  # a layer without a second derivative, or no memory for one
         ended = f"it could not be run: {inputs.line(error)}"
     look = judge.look(torch.zeros(1), best)
-    return Search(steps, done, ended, look.psnr, look.fitted, judge.blind), best
+    return Search(done, ended, look.psnr, look.fitted, judge.blind), [best]

@@ -24,11 +24,8 @@ from privlab.models.forward import Gradients
 ON_PATCHES = {
     form.__name__: form for form in (closed_form.patch_embedding, closed_form.subspace, closed_form.attention)
 }
-ROW = "singular vector"
-COMPUTED, SHORT = "as computed", "bfloat16"
+ROW, COMPUTED, SHORT = "singular vector", "as computed", "bfloat16"
 NOISE = (0.001, 0.01, 0.1, 1.0)  # norm of the noise over that of the gradient
-
-Read = Callable[[Leak, float | None], tuple[Tensor, int, int]]
 
 
 class Form(NamedTuple):
@@ -40,7 +37,7 @@ class Form(NamedTuple):
 
     name: str
     names: tuple[str, ...]
-    read: Read
+    read: Callable[[Leak, float | None], tuple[Tensor, int, int]]
     exact: bool
     enters: rows.Map | None
 
@@ -62,15 +59,11 @@ class Solve:
 
 @dataclass(frozen=True)
 class Defence:
-    """A way to send less, and what the forms that show an image still make of it.
-
-    withheld, numbers: gradients that it keeps back, and how many numbers that are.  psnr, fitted: the most that is left on any image, in
-    dB; None where no form can run.  holds: whether no image shows.
-    """
+    """A way to send less.  withheld: names of gradients.  psnr, fitted: the most that forms which show an image still make of any, in dB;
+    None where none can run.  holds: whether no image shows."""
 
     name: str
     withheld: tuple[str, ...]
-    numbers: int
     psnr: float | None
     fitted: float | None
     holds: bool
@@ -89,48 +82,44 @@ def forms(model: nn.Module, leak: Leak, image: Tensor) -> tuple[list[Form], dict
     inner = [(f"{n}.", m) for n, m in model.named_modules() if n and hasattr(m, "patch_embed")]  # as timm calls it
     for name, solve in ON_PATCHES.items():
         for prefix, part in [("", model), *inner]:
-            read, noted = partial(_on_patches, solve, prefix, part), _Noted(leak.grads)
+            noted = _Noted(leak.grads, prefix)
             try:
-                vector, *_ = read(replace(leak, grads=noted), None)
-            except (ValueError, RuntimeError) as error:
-                why.setdefault(name, str(error).partition("\n")[0])
+                vector, *_ = _on_patches(solve, part, prefix, replace(leak, grads=noted), None)
+            except (ValueError, RuntimeError, UserWarning) as error:
+                why.setdefault(name, str(error).partition("\n")[0].removeprefix("model: "))
                 continue
-            found.append(Form(name, tuple(dict.fromkeys(noted.names)), read, True, enters(vector) if prefix else None))
+            way = enters(vector) if prefix else None
+            read = partial(_on_patches, solve, part, prefix)
+            found.append(Form(name, tuple(dict.fromkeys(noted.names)), read, True, way))
             break
     for row in rows.rows(leak.grads, image.numel()):
-        read = partial(_row, row)
-        undoing = enters(row.of(leak.grads))
-        found += [Form(ROW, row.names, read, len(row.names) == 2, way) for way in dict.fromkeys([None, undoing])]
+        ways = dict.fromkeys([None, enters(row.of(leak.grads))])
+        found += [Form(ROW, row.names, partial(_row, row), len(row.names) == 2, way) for way in ways]
     why[ROW] = "no gradient of nearly rank one has as many columns as the image, or a square of it, has numbers"
     return found, {name: reason for name, reason in why.items() if all(form.name != name for form in found)}
 
 
 class _Noted(dict[str, Tensor]):
-    """Gradients, and the names of those that were asked for."""
+    """Gradients of a part of a model by their names in it, and the whole names of those that were asked for."""
 
-    def __init__(self, grads: Gradients) -> None:
-        super().__init__(grads)
-        self.names: list[str] = []
+    def __init__(self, grads: Gradients, prefix: str) -> None:
+        super().__init__({n.removeprefix(prefix): g for n, g in grads.items() if n.startswith(prefix)})
+        self.prefix, self.names = prefix, list[str]()
 
     def __getitem__(self, name: str) -> Tensor:
-        self.names.append(name)
+        self.names.append(self.prefix + name)
         return super().__getitem__(name)
 
 
-def _on_patches(solve: Any, prefix: str, part: nn.Module, leak: Leak, noise: float | None) -> tuple[Tensor, int, int]:
+def _on_patches(solve: Any, part: nn.Module, prefix: str, leak: Leak, noise: float | None) -> tuple[Tensor, int, int]:
     """What a closed form on a part of a model says that entered there."""
-    own, normalise = leak, Normalise() if prefix else leak.normalise
     if prefix:
-        grads = _Noted({n.removeprefix(prefix): g for n, g in leak.grads.items() if n.startswith(prefix)})
-        own = replace(leak, grads=grads, normalise=normalise)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        recovery = solve(part, own, noise)
-    if note := [str(w.message) for w in caught if "does not hold" in str(w.message)]:
-        raise ValueError(f"model: {note[0]}")
-    if prefix and isinstance(leak.grads, _Noted):
-        leak.grads.names += [prefix + name for name in grads.names]
-    return normalise(recovery.images.float()).flatten(), recovery.rank, recovery.unknowns
+        grads = leak.grads if isinstance(leak.grads, _Noted) else _Noted(leak.grads, prefix)
+        leak = replace(leak, grads=grads, normalise=Normalise())
+    with warnings.catch_warnings(action="ignore"):
+        warnings.filterwarnings("error", ".*does not hold")
+        recovery = solve(part, leak, noise)
+    return leak.normalise(recovery.images.float()).flatten(), recovery.rank, recovery.unknowns
 
 
 def _row(row: rows.Row, leak: Leak, noise: float | None) -> tuple[Tensor, int, int]:
@@ -140,16 +129,15 @@ def _row(row: rows.Row, leak: Leak, noise: float | None) -> tuple[Tensor, int, i
 def _picture(form: Form, vector: Tensor, leak: Leak) -> tuple[Tensor, Tensor]:
     """start, step: see `Judge.look`.  A smaller step where the vector is a square of an image; an error where it is none."""
     channels, height, width = leak.image_shape
+    start = leak.normalise.inverse(vector.new_zeros(1, channels, 1, 1))
     if form.enters is not None:
-        start = 0 if form.exact else rows.undone(form.enters, 0 * vector, leak.image_shape)
+        start = 0 * start if form.exact else rows.undone(form.enters, 0 * vector, leak.image_shape)
         step = rows.undone(form.enters, vector if form.exact else vector * len(vector) ** 0.5, leak.image_shape) - start
-        start = torch.zeros_like(step) + start
     else:
         if len(vector) != channels * height * width:
             height = width = math.isqrt(len(vector) // channels)
             if height < rows.SIDE:
                 raise ValueError(f"model: {len(vector)} numbers are no square of an image")
-        start = leak.normalise.inverse(vector.new_zeros(1, channels, 1, 1))
         step = leak.normalise.inverse(vector.view(1, channels, height, width)) - start
     if not form.exact:  # of any length: that of the range of pixels, and brighter on the whole
         step = step / (step.abs().max() * (1 if step.sum() > 0 else -1))
@@ -189,12 +177,12 @@ def defences(
     """Rounding and noise; then each gradient that is read withheld by itself, and all where none holds.  leaks: image's number -> leak."""
     bare = [solve for solve in solves if solve.how == COMPUTED and solve.shows]
     hows = [how for how in dict.fromkeys(solve.how for solve in solves) if how != COMPUTED]
-    table = [_defence(how, {}, [solve for solve in solves if solve.how == how]) for how in hows]
-    read = {name: leaks(0).grads[name].numel() for name in dict.fromkeys(n for solve in bare for n in solve.names)}
-    for some in [*({name: size} for name, size in read.items()), read]:
-        if some is read and (len(read) < 2 or any(row.holds and row.withheld for row in table)):
+    table = [_defence(how, (), [solve for solve in solves if solve.how == how]) for how in hows]
+    read = tuple(dict.fromkeys(name for solve in bare for name in solve.names))
+    for some in dict.fromkeys([*((name,) for name in read), read] if read else []):
+        if len(some) > 1 and any(row.holds for row in table if row.withheld):
             break
-        left = [solve for solve in bare if not some.keys() & solve.names]
+        left = [solve for solve in bare if not {*some} & {*solve.names}]
         if not left:  # another way may open where the known ones are closed
             for i, judge in enumerate(judges):
                 leak = leaks(i).without(some)
@@ -204,6 +192,6 @@ def defences(
     return table
 
 
-def _defence(name: str, withheld: dict[str, int], left: Sequence[Solve]) -> Defence:
+def _defence(name: str, withheld: tuple[str, ...], left: Sequence[Solve]) -> Defence:
     psnr, fitted = (max((getattr(solve, of) for solve in left), default=None) for of in ("psnr", "fitted"))
-    return Defence(name, tuple(withheld), sum(withheld.values()), psnr, fitted, not any(s.shows for s in left))
+    return Defence(name, withheld, psnr, fitted, not any(solve.shows for solve in left))

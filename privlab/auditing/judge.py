@@ -8,12 +8,12 @@ from typing import NamedTuple
 import torch.nn.functional as F
 from torch import Tensor
 
-from privlab.metrics import psnr
+from privlab import metrics
 
 TARGET, SLACK = 15.0, 0.5  # dB: a picture shows its image above that, and so far above a flat one
 GAIN = 2.0  # dB above all pictures that look at no gradient, each at its best brightness and contrast: a correlation of 0.6
-EXACT = 200.0  # dB: more than floats hold
 OF_A_SQUARE = 10.0  # the same of a square of the image, among which the best is sought
+EXACT = 200.0  # dB: more than floats hold
 IMAGE, UP_TO, SQUARE = "the image", "the image up to brightness and contrast", "a square of the image"
 
 
@@ -30,8 +30,7 @@ class Judge:
     """Knows one image, (1, channels, height, width), and pictures that look at no gradient, a flat one first."""
 
     def __init__(self, image: Tensor, blind: Sequence[Tensor]) -> None:
-        self.image = image
-        self.level = max(TARGET, _psnr(blind[0], image) + SLACK)
+        self.image, self.level = image, max(TARGET, _psnr(blind[0], image) + SLACK)
         self.blind = max(_psnr(fitted(picture, image), image) for picture in blind)
 
     def look(self, start: Tensor, step: Tensor) -> Look:
@@ -63,4 +62,4 @@ def fitted(step: Tensor, image: Tensor, start: Tensor | float = 0.0) -> Tensor:
 
 
 def _psnr(picture: Tensor, image: Tensor) -> float:
-    return min(psnr(picture, image).item(), EXACT)
+    return min(metrics.psnr(picture, image).item(), EXACT)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from torch import Tensor
@@ -41,9 +41,8 @@ LIMITS = """Not looked at: batches and several local steps, where images hide am
 inference, which need the training data (labs 01 to 03); model inversion (lab 11); longer searches and priors (labs 06, 07)."""
 
 
-@dataclass(frozen=True)
-class Part:
-    """One part of image 0's gradient.  share: of its squared norm.  rank: of its matrices the least |G|^2 / s^2, s the largest singular
+class Part(NamedTuple):
+    """One part of image 0's gradient.  share: of its squared norm.  rank: the least |G|^2 / s^2 of its matrices, s the largest singular
     value of G; None where it has no matrix."""
 
     name: str
@@ -52,14 +51,12 @@ class Part:
     rank: float | None
 
 
-@dataclass(frozen=True)
-class Search:
-    """A search for image 0.  planned, steps: those it was meant to take, and took.  ended: why; "steps" where all were taken.
+class Search(NamedTuple):
+    """A search for image 0.  ended: why; "steps" where all were taken.  psnr, fitted: of what it found, in dB, see `judge.Look`.
 
-    psnr, fitted: of what it found, in dB, see `judge.Look`.  blind: the best fitted of pictures that look at no gradient.
+    blind: the best fitted of pictures that look at no gradient.
     """
 
-    planned: int
     steps: int
     ended: str
     psnr: float
@@ -72,7 +69,7 @@ class Audit:
     """What `privlab.audit` found. It prints as text and shows itself in a notebook.
 
     name, about: of the model, in words.  solves: every closed form on every image.  why: form -> why it does not apply.
-    defences: none where nothing leaks.  pictures: how -> (images, channels, height, width) in [0, 1].  searched: what -> one picture.
+    defences: none where nothing leaks.  pictures: what -> (images, channels, height, width) in [0, 1].
     """
 
     name: str
@@ -83,7 +80,6 @@ class Audit:
     parts: tuple[Part, ...]
     search: Search
     pictures: dict[str, Tensor]
-    searched: dict[str, Tensor]
 
     @property
     def leaks(self) -> list[Solve]:
@@ -92,12 +88,12 @@ class Audit:
 
     def json(self) -> dict[str, Any]:
         """All but the pictures as plain data."""
-        return dataclasses.asdict(dataclasses.replace(self, pictures={}, searched={}))
+        return dataclasses.asdict(dataclasses.replace(self, pictures={}))
 
     def text(self) -> str:
         """The report in lines for a terminal."""
         lines = []
-        for title, words, table, _ in self._sections():
+        for title, words, table in self._sections():
             lines += ["", title, *textwrap.wrap(words, 110)]
             lines += [] if table is None else ["", *table.to_string(index=False, justify="left").splitlines()]
         return "\n".join(lines[1:])
@@ -110,41 +106,40 @@ class Audit:
     __repr__ = text
 
     def _repr_html_(self) -> str:
-        lines: list[str] = []
-        for title, words, table, rows in self._sections():
-            lines += [f"<h{2 if lines else 1}>{escape(title)}</h{2 if lines else 1}>", f"<p>{escape(words)}</p>"]
+        (title, words, _), *sections = self._sections()
+        lines = [f"<h1>{escape(title)}</h1><p>{escape(words)}</p>"]
+        if self.pictures["the images"].shape[1] in (1, 3):
+            some = {what: batch[:4] for what, batch in self.pictures.items()}
+            lines.append(plots.images(some, f"Rows of pictures: {', '.join(some)}.").html)
+        for title, words, table in sections:
+            lines.append(f"<h2>{escape(title)}</h2><p>{escape(words)}</p>")
             lines += [] if table is None else [table.to_html(index=False, border=0)]
-            if rows and next(iter(rows.values())).shape[1] in (1, 3):
-                some = {title: batch[:4] for title, batch in rows.items()}
-                lines.append(plots.images(some, f"Pictures in rows: {', '.join(some)}.").html)
         return "\n".join(lines)
 
-    def _sections(self) -> Iterator[tuple[str, str, pd.DataFrame | None, dict[str, Tensor]]]:
-        """Title, words, table, rows of pictures."""
-        yield f"What a gradient of {self.name} gives away", headline(self), None, {}
-        why = [f"{form} does not apply: {reason.removeprefix('model: ')}." for form, reason in self.why.items()]
-        yield "Closed forms", " ".join([FORMS, *why]), _closed_forms(self), self.pictures
-        held = [
-            (f"withhold {', '.join(d.withheld)}" if d.withheld else d.name, _dB(d.psnr), _dB(d.fitted), "yes" if d.holds else "no")
-            for d in self.defences
-        ]  # fmt: skip
+    def _sections(self) -> Iterator[tuple[str, str, pd.DataFrame | None]]:
+        """Title, words, table."""
+        yield f"What a gradient of {self.name} gives away", headline(self), None
+        why = [f"{form} does not apply: {reason}." for form, reason in self.why.items()]
+        yield "Closed forms", " ".join([FORMS, *why]), _closed_forms(self)
+        held = [(_what(d), _dB(d.psnr), _dB(d.fitted), "yes" if d.holds else "no") for d in self.defences]
         words = (
             DEFENCES
             if held
             else "No closed form reads an image, so no defence was tried. Lab 13 has noise against a search."
         )
-        yield "What would stop them", words, _table(held, "defence", "left as it comes", "at its best", "holds"), {}
+        yield "What would stop them", words, _table(held, "defence", "left as it comes", "at its best", "holds")
         s = self.search
         rows = [
-            (f"the search, {s.steps} of {s.planned} steps ({s.ended})", _dB(s.psnr), _dB(s.fitted)),
-            ("no gradient", "", _dB(s.blind)),
+            (f"after {s.steps} steps ({s.ended})", _dB(s.psnr), _dB(s.fitted)),
+            ("without a gradient", "", _dB(s.blind)),
         ]
-        yield "A short search", SEARCH, _table(rows, "picture", "as it comes", "at its best"), self.searched
+        yield "A short search", SEARCH, _table(rows, "picture", "as it comes", "at its best")
         parts = [
-            (p.name, f"{p.numbers:,}", f"{p.share:.1%}", "" if p.rank is None else f"{p.rank:.1f}") for p in self.parts
+            (n, f"{many:,}", f"{share:.1%}", "" if rank is None else f"{rank:.1f}")
+            for n, many, share, rank in self.parts
         ]
-        yield "Which parts speak", PARTS, _table(parts, "part", "numbers", "share", "rank"), {}
-        yield "What was looked at, and what was not", f"{self.about}. {LIMITS}", None, {}
+        yield "Which parts speak", PARTS, _table(parts, "part", "numbers", "share", "rank")
+        yield "What was looked at, and what was not", f"{self.about}. {LIMITS}", None
 
 
 def headline(audit: Audit) -> str:
@@ -179,6 +174,10 @@ def _table(rows: list[Any], *columns: str) -> pd.DataFrame | None:
 
 def _worth(solve: Solve) -> tuple[bool, bool, float]:
     return bool(solve.shows), solve.shows != UP_TO, solve.fitted
+
+
+def _what(defence: Defence) -> str:
+    return f"withhold {', '.join(defence.withheld)}" if defence.withheld else defence.name
 
 
 def _dB(value: float | None) -> str:

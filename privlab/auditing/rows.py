@@ -114,7 +114,7 @@ def entering(model: nn.Module, leak: Leak, image: Tensor, row: Tensor) -> Map | 
     for i, t in enumerate(watch.met.values()):
         flat = t.detach().flatten().float()
         off = 1 - F.cosine_similarity(flat - flat.mean(), row - row.mean(), 0).abs().item()
-        off += ALIKE * ((flat - row).norm() / row.norm()).item()  # of several, the one of the same size
+        off += ALIKE * min(1, ((flat - row).norm() / row.norm()).item())  # of several, the one of the same size
         if off < nearest and torch.autograd.grad(t.sum(), x, retain_graph=True)[0].any():
             nearest, place = off, i
 
