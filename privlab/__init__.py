@@ -3,7 +3,7 @@
 The rooms, from the ground up: compute, data, models, metrics and leak, training, defences, ledger, attacks, experiments, notebook,
 course, auditing, runner, teaching. A module imports from its own room or from below it; pyproject.toml has the contracts.
 
-`privlab.audit(model, images, labels)` turns the whole book on one model of yours; see `privlab.auditing.stages`.
+`privlab.audit(model, images, labels)` turns the whole book on one model of yours; see `privlab.auditing.attack`.
 """
 
 from __future__ import annotations

@@ -207,21 +207,20 @@ def address(options: Namespace) -> None:
     option("--images", "files, or a set such as imagenet_samples (default: public photographs)"),
     option("--weights", "a .safetensors file of its state dict (default: fresh weights)", Path),
     option("--classes", "of its head (default: as the model has it)", int),
-    option("--minutes", "for the search; 0 for a short one", 0.0),
+    option("--steps", "of the search (default: by the image's size)", int),
     option("--out", "for audit.html and audit.json (default: runs/audit_NAME)", Path),
 )
 def audit(options: Namespace) -> int:
-    """Attack one model as the book does: what an image's gradient leaks, from which parts, and which defence costs least."""
-    from privlab.auditing import arguments, audit, inputs
+    """Attack one model as the book does: what an image's gradient leaks, from which parts, and which defence holds."""
+    from privlab.auditing import audit, photographs
     from privlab.compute.atomic import make_folder, write_atomic
 
-    arguments.numbers(15.0, options.minutes, None)  # said now, and not after the model is built
     out = options.out or Path("runs") / f"audit_{options.name}"
     _keeps_what_is_done()
-    model = inputs.named(options.name, options.classes, options.weights)
-    images, labels, public = inputs.photographs(options.images, model, inputs.input_shape(model, options.name))
+    model = photographs.named(options.name, options.classes, options.weights)
+    images, labels, public = photographs.photographs(options.images, model)
     make_folder(out)
-    told = dict(name=options.name, public=public, minutes=options.minutes, progress=sys.stderr.isatty())
+    told = dict(name=options.name, public=public, steps=options.steps, progress=sys.stderr.isatty())
     found = audit(model, images, labels, **told)
     settings = {"weights": str(options.weights or "fresh"), "images": options.images or "public photographs"}
     write_atomic(out / "audit.json", (json.dumps({"command": settings, **found.json()}, indent=1) + "\n").encode())

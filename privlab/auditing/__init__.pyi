@@ -1,4 +1,4 @@
+from .attack import audit
 from .report import Audit
-from .stages import audit
 
 __all__ = ["Audit", "audit"]

@@ -1,148 +1,128 @@
-"""What the command line of the audit names: a model with its weights, and photographs to try it on."""
+"""What an audit is given: a copy of a classifier that answers alike twice, images and labels; else one line that says what would do."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import copy
 from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from privlab import data, models
-from privlab.compute import reading
-from privlab.data import faces, sources
-from privlab.models import morph_steps, zoo
-from privlab.models.forward import preprocessing
+from privlab.data.images import check_range
+from privlab.leak import Leak, observe
+from privlab.models.forward import forgetful, preprocessing, stateless
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
-COUNT = 4  # images that are audited
-PUBLIC = 32  # others of the same set, at most, whose mean is the baseline
+SAME = 1e-4  # of a gradient's length, or four units of its float format's rounding: nearer ones are one gradient
+LAYOUT = "(n, channels, height, width)"
 
 
-def named(name: str, classes: int | None = None, weights: Path | None = None, seed: int = 0) -> nn.Module:
-    """A model of timm's or of the zoo's, in eval mode, fresh or with the weights of a file.
+def pixels(argument: str, images: Any) -> Tensor:
+    """(n, channels, height, width) in [0, 1] as float32 on the CPU, from a tensor or an array of floats."""
+    images = torch.as_tensor(images) if isinstance(images, np.ndarray) else images
+    if not isinstance(images, Tensor) or not images.is_floating_point() or images.ndim != 4 or not images.numel():
+        got = f"{tuple(images.shape)} of {images.dtype}" if isinstance(images, Tensor) else type(images).__name__
+        raise ValueError(f"{argument}: got {got}; give a tensor of floats {LAYOUT} with values in [0, 1]")
+    if images.layout is not torch.strided or images.is_meta or images.is_nested:
+        raise ValueError(f"{argument}: got a tensor that is sparse, nested or on meta; give a dense one {LAYOUT}")
+    check_range(argument, images, "give values in [0, 1]; the model's `normalise` normalises them")
+    return images.detach().cpu().float().clamp(0, 1)  # a hundredth beside it passed for rounding
 
-    classes: rows of its head; its own number if not given.  weights: a safetensors file of its state dict; other kinds are not read, as
-    a pickle is a program.  seed: of fresh weights.
-    Raises ValueError for an unknown name (with the nearest), and for a file that does not fit, naming what does not.
-    """
-    if classes is not None and classes < 2:
-        raise ValueError(f"classes={classes} leaves nothing to tell apart; give 2 or more")
-    model: nn.Module = models.build(name, num_classes=classes, seed=seed)
-    return model if weights is None else _filled(model, name, weights)
 
-
-def _filled(model: nn.Module, name: str, path: Path) -> nn.Module:
-    if path.suffix != ".safetensors":
-        raise ValueError(
-            f"weights={str(path)!r} is no .safetensors file; where you trust it, write one: "
-            "safetensors.torch.save_file(model.state_dict(), 'weights.safetensors')"
-        )
-    if not path.is_file():
-        raise ValueError(f"weights={str(path)!r} is not there; give the path of a .safetensors file")
+def classes(labels: Any, count: int) -> Tensor:
+    """(count,) int64 on the CPU, from whole numbers of any width."""
     try:
-        state = load_file(path)
-    except SafetensorError as error:
-        raise ValueError(f"weights={str(path)!r} cannot be read ({error})") from error
-    expected = model.state_dict()
-    absent, strange = [n for n in expected if n not in state], [n for n in state if n not in expected]
-    if absent or strange:
-        faults = [f"{len(n)} {what}, such as {n[0]!r}" for n, what in ((absent, "lack"), (strange, "are unknown")) if n]
-        raise ValueError(f"weights={str(path)!r} are not those of {name}: of its tensors {' and '.join(faults)}")
-    if odd := [n for n in expected if expected[n].shape != state[n].shape]:
-        here, there = tuple(state[odd[0]].shape), tuple(expected[odd[0]].shape)
-        raise ValueError(
-            f"weights={str(path)!r}: {odd[0]!r} is {here}, and in {name} {there}; if it is the head, give the number of classes"
-        )
-    model.load_state_dict(state)
-    return model
+        indices = torch.as_tensor([labels] if isinstance(labels, int) else labels).cpu()
+    except (TypeError, ValueError, RuntimeError, OverflowError, NotImplementedError):
+        indices = torch.empty(0)
+    whole = not indices.is_floating_point() and not indices.is_complex() and indices.dtype != torch.bool
+    if indices.shape != (count,) or not whole:
+        raise ValueError(f"labels={labels!r:.60} for {count} images; give a whole number each, such as [0, 3]")
+    return indices.long()
 
 
-def input_shape(model: Any, name: str) -> tuple[int, int, int]:
-    """(channels, height, width) that a model of the zoo is made for: 32 x 32 for its small members, else as timm says, else 3 x 64 x 64."""
-    if name in zoo.CIFAR or name in morph_steps.NAMES:
-        return 3, 32, 32
-    channels, *sides = getattr(model, "pretrained_cfg", {}).get("input_size", (3, 64, 64))
-    if size := getattr(getattr(model, "patch_embed", None), "img_size", None):
-        sides = size
-    return channels, sides[0], sides[1]
-
-
-def photographs(
-    where: str | None, model: nn.Module, shape: tuple[int, int, int], seed: int = 0
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """`COUNT` images, (n, *shape) in [0, 1], their labels, (n,), and others of the same kind, or None where there are no more.
-
-    where: a set of `data.names()`, or a folder of image files; if not given, "imagenet_samples", or "cifar10_samples" for small images.
-        The labels of a folder are the numbers of its subfolders in the order of the alphabet; without subfolders, the model's own answers.
-        Labels count modulo the model's classes, so that any set does for any model.
-    seed: which of them are taken.
-    Raises ValueError for what is neither a set nor a folder with images, and for a set that is not here and cannot be fetched.
-    """
-    where = where or ("imagenet_samples" if min(shape[1:]) > 64 else "cifar10_samples")
-    order = torch.Generator().manual_seed(seed)
-    if where in data.names():
-        dataset = _loaded(where)
-        rows = torch.randperm(len(dataset), generator=order)[: COUNT + PUBLIC].tolist()
-        pixels = [_sized(Image.fromarray(_bytes(dataset.pixels[i])), shape) for i in rows]
-        labels = dataset.labels[rows]
-    else:
-        folder = Path(where)
-        files = [f for f in reading.visible(folder, "**/*") if f.suffix.lower() in SUFFIXES]
-        if not files:
-            lacks = "holds no image" if folder.is_dir() else "is neither a folder nor a known set"
-            raise ValueError(f"images={where!r} {lacks}{sources.nearest(where, data.names())}")
-        files = [files[i] for i in torch.randperm(len(files), generator=order)[: COUNT + PUBLIC].tolist()]
-        pixels = [_opened(file, shape) for file in files]
-        classes = [f.name for f in reading.visible(folder) if f.is_dir()]
-        tops = [file.relative_to(folder).parts[0] for file in files]
-        labels = torch.tensor([classes.index(top) if top in classes else -1 for top in tops])
-    images = torch.cat(pixels)  # (up to COUNT + PUBLIC, channels, height, width)
-    labels = _answers(model, images[:COUNT], labels[:COUNT])
-    return images[:COUNT], labels, images[COUNT:] if len(images) > COUNT else None
-
-
-def _loaded(name: str) -> data.Images:
+def copied(model: Any) -> nn.Module:
+    """A copy of a model to work on, of the plain network behind torch.compile and DataParallel; ValueError for what no audit is of."""
+    model = getattr(model, "_orig_mod", model)
+    model = model.module if isinstance(model, nn.DataParallel) else model
+    kind = type(model).__name__
+    if not isinstance(model, nn.Module) or isinstance(model, torch.jit.ScriptModule):
+        raise ValueError(f"model: got {kind}; give an nn.Module in Python, such as privlab.models.build('resnet50')")
+    if training := [name or "the model" for name, module in model.named_modules() if module.training]:
+        raise ValueError(f"model: {training[0]!r} of {kind} is in train mode; call model.eval() first")
+    if hooked := [name for name, parameter in model.named_parameters() if parameter._backward_hooks]:
+        raise ValueError(f"model: {hooked[0]!r} has a hook on its gradient, which a copy loses; take it off first")
     try:
-        return data.load(name)
-    except RuntimeError as error:  # no origin delivered
-        first = next(iter(str(error).splitlines()), type(error).__name__)
+        with forgetful(model):
+            return copy.deepcopy(model)
+    except Exception as error:  # what a stranger's layer keeps
+        raise ValueError(f"model: {kind} cannot be copied ({line(error)}), and an audit works on a copy") from error
+
+
+def check(model: nn.Module, images: Tensor, labels: Tensor, public: Tensor | None) -> None:
+    """ValueError where a model is no classifier of these images, or its gradient of one image is another the second time."""
+    kind, (channels, *_) = type(model).__name__, images.shape[1:]
+    if public is not None and public.shape[1:] != images.shape[1:]:
         raise ValueError(
-            f"images={name!r} are not here and could not be fetched ({first}); give photographs: --images FOLDER"
-        ) from error
-
-
-def _answers(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
-    with torch.no_grad():
-        logits = model(preprocessing(model)(images))  # (images, classes)
-    return torch.where(labels < 0, logits.argmax(1), labels % logits.shape[1])
-
-
-def _bytes(pixels: Tensor) -> np.ndarray:
-    """(channels, height, width) bytes as PIL takes them."""
-    return pixels[0].numpy() if len(pixels) == 1 else pixels.permute(1, 2, 0).contiguous().numpy()
-
-
-def _opened(file: Path, shape: tuple[int, int, int]) -> Tensor:
-    try:
-        with Image.open(file) as image:
-            return _sized(ImageOps.exif_transpose(image), shape)
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
-        raise ValueError(f"images: {str(file)!r} cannot be read ({error}); take it out of the folder") from error
-
-
-def _sized(image: Image.Image, shape: tuple[int, int, int]) -> Tensor:
-    """The middle of an image at the model's size, (1, channels, height, width) in [0, 1]."""
-    channels, height, width = shape
-    if channels not in (1, 3):
-        raise ValueError(
-            f"images: the model takes {channels} channels; photographs have 1 or 3, so call privlab.audit from Python"
+            f"public: got {tuple(public.shape)}; give images of {tuple(images.shape[1:])}, as `images` are"
         )
-    photo = faces.converted(image, "L" if channels == 1 else "RGB")
-    fitted = ImageOps.fit(photo, (width, height), Image.Resampling.BICUBIC)
-    values = torch.from_numpy(np.array(fitted)).float() / 255
-    return (values[None] if channels == 1 else values.permute(2, 0, 1))[None]
+    first = next((p for p in model.parameters() if p.requires_grad), None)
+    if first is None:
+        raise ValueError(f"model: {kind} learns no parameter, so it sends no gradient; call model.requires_grad_()")
+    if flat := [i for i, image in enumerate(images) if image.std() < SAME]:
+        raise ValueError(
+            f"images: image {flat[0]} is of one colour, so there is nothing to read back; give photographs"
+        )
+    noted = len(preprocessing(model).mean)
+    if noted not in (1, channels):
+        plain = "set model.normalise = privlab.data.Normalise((0.5,), (0.5,)) if the model takes them"
+        raise ValueError(f"images: have {channels} channels, and {kind} normalises {noted}; give {noted}, or {plain}")
+    try:
+        logits = stateless(model)(preprocessing(model)(images[:1].to(first)))
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # torch's and timm's words for a wrong size, and a stranger's
+        raise ValueError(f"model: {kind} raised {line(error)} for an image of {tuple(images.shape[1:])}") from error
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != 1 or logits.shape[1] < 2:
+        got = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
+        raise ValueError(
+            f"model: {kind} returned {got} for one image, and an audit is of classifiers: one tensor (1, classes), 2 classes or more; "
+            "put a module around it whose forward returns that"
+        )
+    if not logits.requires_grad or not logits.is_floating_point():
+        raise ValueError(
+            f"model: the logits of {kind} are {logits.dtype}, with no gradient; look for argmax, detach or no_grad in it"
+        )
+    state = torch.get_rng_state()
+    one, other = (leak_of(model, images[:1], labels[:1]) for _ in range(2))
+    apart = torch.stack([(other[n] - one[n]).float().norm() for n in one.grads]).norm() / one.norm.float()
+    if apart > max(SAME, 4 * torch.finfo(one.precision).eps) or not torch.equal(state, torch.get_rng_state()):
+        raise ValueError(
+            f"model: {kind} draws at random: two gradients of image 0 differ by {100 * apart:.2g}% of their length; an audit is of a model "
+            "that answers alike, so switch its dropout or noise off"
+        )
+
+
+def leak_of(model: nn.Module, image: Tensor, label: Tensor) -> Leak:
+    """What `observe` gives; ValueError for whatever a stranger's model raises, and for a gradient that says nothing."""
+    kind = type(model).__name__
+    try:
+        leak = observe(model, image, label)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        known = isinstance(error, ValueError) and str(error).startswith(("labels", "images", "model"))
+        raise ValueError(line(error) if known else f"model: a step of {kind} raised {line(error)}") from error
+    if not leak.norm.isfinite():
+        raise ValueError(f"model: the gradient of {kind} holds NaN or infinity; look at its weights and `normalise`")
+    if leak.norm == 0:
+        raise ValueError(
+            f"model: the gradient of {kind} is zero, so it says nothing; is it sure of the label {label.item()}?"
+        )
+    return leak
+
+
+def line(error: Exception) -> str:
+    """The first line of what an exception says, or its kind."""
+    first = next(iter(str(error).splitlines()), "")
+    return first if first and isinstance(error, ValueError | RuntimeError) else f"{type(error).__name__}: {first}"

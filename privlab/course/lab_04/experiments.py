@@ -210,7 +210,7 @@ def second_order_full(
     yield from trial.guesses("second_order_full, ")
     attacks = {
         "adam": attack_of(attack, steps),
-        "gauss_newton": GaussNewton(steps=passes, passes=passes, derivative="auto"),
+        "gauss_newton": GaussNewton(steps=passes, passes=passes),
     }
     rows = {method: [trial.images] for method in attacks}
     for name, kind in {"resnet_50": "resnet", "swin_t": "swin", "convnext_t": "convnext"}.items():

@@ -61,7 +61,7 @@ class DesignTrial(Trial):
 
     def gauss_newton(self, model: nn.Module, passes: int) -> Result:
         """What Gauss-Newton finds, which no weight of smoothness has to be set for."""
-        return self.search(GaussNewton(steps=passes, passes=passes, derivative="auto"), model)
+        return self.search(GaussNewton(steps=passes, passes=passes), model)
 
     def fair(self, model: nn.Module) -> float:
         """The weight of smoothness that is to this network what 1 is to step 9 at 32 x 32 pixels, to one digit."""

@@ -1,0 +1,310 @@
+"""Strangers' models and slips: what gives its image away is never called clear, and what cannot be audited is told in one line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import timm
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import privlab
+from privlab import data, models
+from privlab.auditing.judge import IMAGE, SQUARE, UP_TO
+
+DRAW = torch.Generator().manual_seed(0)
+IMAGES = F.interpolate(torch.rand(1, 3, 5, 5, generator=DRAW), 16, mode="bicubic").clamp(0, 1)
+LARGE = F.interpolate(IMAGES, 32, mode="bicubic").clamp(0, 1)
+
+
+class Plain(nn.Module):
+    """A classifier of which the first layer gives away what `before` makes of the image."""
+
+    def __init__(self, before: Callable = lambda x: x, bias: bool = True, classes: int = 5) -> None:
+        super().__init__()
+        self.before, self.act, self.last = before, nn.GELU(), nn.Linear(16, classes)
+        self.first = nn.Linear(768, 16, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.act(self.first(self.before(x).flatten(1))))
+
+
+class Wrapped(nn.Module):
+    def __init__(self, model: nn.Module, before: Callable = lambda x: x, after: Callable = lambda y: y) -> None:
+        super().__init__()
+        self.model, self.before, self.after = model, before, after
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.after(self.model(self.before(x)))
+
+
+class Weights(nn.Module):
+    """Its first weights enter by any function, and are of any shape."""
+
+    def __init__(self, by: Callable, *shape: int, bias: bool = False) -> None:
+        super().__init__()
+        self.by, self.last = by, nn.Linear(8, 5)
+        self.w = nn.Parameter(torch.randn(*shape) * 0.03)
+        self.b = nn.Parameter(torch.randn(8) * 0.1) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(F.gelu(self.by(x, self.w, self.b).flatten(1)))
+
+
+class Branches(nn.Module):
+    """The layer that takes the image is not the first that runs, and another takes a small picture."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last, self.small, self.conv = nn.Linear(8, 5), nn.Linear(12, 8), nn.Conv2d(3, 2, 9)
+        self.w = nn.Parameter(torch.randn(768, 8) * 0.03)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.small(F.avg_pool2d(x, 8).flatten(1)) + self.conv(x).mean((2, 3)).repeat(1, 4)
+        return self.last(F.gelu(h + x.flatten(1).flip(1) @ self.w))
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn, self.last = nn.LSTM(768, 8, batch_first=True), nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.rnn(x.flatten(1)[:, None])[0][:, 0])
+
+
+class Adapter(nn.Module):
+    """A low-rank layer that learns, beside a frozen one in another format."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        whole = not dtype.is_floating_point
+        base = torch.randint(-9, 9, (16, 768)) if whole else torch.randn(16, 768)
+        self.base = nn.Parameter(base.to(dtype), requires_grad=False)
+        self.down, self.up = nn.Parameter(torch.randn(4, 768) * 0.03), nn.Parameter(torch.randn(16, 4))
+        self.last = nn.Linear(16, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.flatten(1)
+        return self.last(F.gelu(x @ self.base.float().T * 0.01 + x @ self.down.T @ self.up.T))
+
+
+class Short(Plain):
+    """All of it in bfloat16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bfloat16()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.bfloat16()).float()
+
+
+class Quarters(nn.Module):
+    """Four layers, each of which takes a quarter of the image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts, self.last = nn.ModuleList(nn.Linear(192, 8) for _ in range(4)), nn.Linear(32, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        squares = F.unfold(x, 8, stride=8).unbind(2)
+        return self.last(F.gelu(torch.cat([part(square) for part, square in zip(self.parts, squares, strict=True)], 1)))
+
+
+def vit(**settings) -> nn.Module:
+    return models.build("vit_cifar", **{"embed_dim": 192, "depth": 1, **settings})
+
+
+def changed(change: Callable[[nn.Linear], object]) -> nn.Module:
+    model = Plain()
+    change(model.first)
+    return model
+
+
+def audit(model, images=IMAGES, labels=(1,), **settings):
+    return privlab.audit(model, images, labels, steps=1, progress=False, **settings)
+
+
+mean, std = torch.tensor([0.5, 0.4, 0.3]).view(3, 1, 1), torch.tensor([0.2, 0.25, 0.3]).view(3, 1, 1)
+numbers = torch.nn.utils.parametrizations
+LEAKING: dict[str, tuple[Callable[[], nn.Module], Tensor, float]] = {  # build, images, dB at the best brightness, at least
+    "rounding": (lambda: Plain(lambda x: (x * 255).round() / 255), IMAGES, 55),
+    "five bits": (lambda: Plain(lambda x: (x * 31).round() / 31), IMAGES, 35),
+    "a cast to bfloat16": (lambda: Plain(lambda x: x.bfloat16().float()), IMAGES, 50),
+    "all in bfloat16": (Short, IMAGES, 35),
+    "bent by tanh": (lambda: Plain(torch.tanh), IMAGES, 25),
+    "rounding behind a flip and a normalisation": (lambda: Plain(lambda x: ((x.flip(3) * 255).round() - 9) / 7), IMAGES, 50),
+    "adapters on a bfloat16 base": (lambda: Adapter(torch.bfloat16), IMAGES, 60),
+    "adapters on an int8 base": (lambda: Adapter(torch.int8), IMAGES, 60),
+    "BatchNorm before": (lambda: nn.Sequential(nn.BatchNorm2d(3), Plain()), IMAGES, 60),
+    "a normalisation of its own": (lambda: Plain(lambda x: (x - mean) / std), IMAGES, 60),
+    "the same without a bias": (lambda: Plain(lambda x: (x - mean) / std, bias=False), IMAGES, 60),
+    "negatives": (lambda: Plain(lambda x: 1 - x), IMAGES, 60),
+    "its own order of pixels": (lambda: Plain(lambda x: x.permute(0, 2, 3, 1).flip(1)), IMAGES, 60),
+    "another size": (lambda: Plain(lambda x: F.interpolate(x, 16, mode="bilinear")), F.interpolate(IMAGES, 14), 60),
+    "a softmax behind": (lambda: Wrapped(Plain(), after=lambda y: y.softmax(1)), IMAGES, 60),
+    "a wrapped ViT": (lambda: Wrapped(vit()), LARGE, 60),
+    "a ViT behind a normalisation": (lambda: nn.Sequential(Wrapped(vit(), lambda x: (x - mean) / std)), LARGE, 60),
+    "a ViT behind a flip": (lambda: nn.DataParallel(Wrapped(vit(), lambda x: x.flip(3).flip(1))), LARGE, 60),
+    "a frozen embedding": (lambda: Wrapped(vit(embed_dim=384, depth=2, position="random"), lambda x: x.flip(3)), LARGE, 60),
+    "one channel of timm's": (lambda: timm.create_model("vit_tiny_patch16_224", img_size=32, in_chans=1, num_classes=5), LARGE[:, :1], 60),
+    "weight norm": (lambda: changed(numbers.weight_norm), IMAGES, 20),
+    "spectral norm": (lambda: changed(numbers.spectral_norm), IMAGES, 20),
+    "a frozen bias": (lambda: changed(lambda layer: layer.bias.requires_grad_(False)), IMAGES, 60),
+    "branches": (Branches, IMAGES, 60),
+    "an LSTM behind a scale and a flip": (lambda: Wrapped(Recurrent(), lambda x: 2 * x.flip(3) - 1), IMAGES, 60),
+    "quarters": (Quarters, IMAGES, 60),
+    **{
+        f"{name}, behind a negative": (lambda a=arguments: Wrapped(Weights(*a[:-1], bias=a[-1]), lambda x: 1 - x), IMAGES, 20)
+        for name, arguments in {
+            "@": (lambda x, w, b: x.flatten(1) @ w, 768, 8, False),
+            "a sum of products": (lambda x, w, b: (x[:, None] * w).sum((2, 3, 4)), 8, 3, 16, 16, False),
+            "einsum": (lambda x, w, b: torch.einsum("bchw,chwo->bo", x, w), 3, 16, 16, 8, False),
+            "baddbmm": (lambda x, w, b: torch.baddbmm(b.view(1, 1, 8), x.flatten(1)[None], w[None]), 768, 8, True),
+            "a convolution": (lambda x, w, b: F.conv2d(x, w, b), 8, 3, 16, 16, True),
+            "flat weights": (lambda x, w, b: F.linear(x.flatten(1), w.view(8, 768), b), 6144, True),
+            "weights made of weights": (lambda x, w, b: F.linear(x.flatten(1), w.tanh() * 2, b), 8, 768, True),
+            "a bilinear form": (lambda x, w, b: F.bilinear(x.flatten(1), torch.ones(1, 1), w), 8, 768, 1, False),
+        }.items()
+    },
+}  # fmt: skip
+FEW = (
+    "rounding",
+    "adapters on an int8 base",
+    "its own order of pixels",
+    "a ViT behind a flip",
+    "weight norm",
+    "quarters",
+)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in FEW else pytest.mark.check) for n in LEAKING])
+def test_a_model_that_gives_its_image_away_is_not_all_clear(name):
+    build, images, least = LEAKING[name]
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        model = build().eval()
+    if name == "one channel of timm's":
+        with pytest.raises(ValueError, match="set model.normalise = .*Normalise") as told:
+            audit(model, images)
+        model.normalise = eval(
+            re.search(r"privlab\.data\.Normalise\(.*?\)\)|privlab\.data\.Normalise\(\S+ \S+\)", str(told.value))[0],
+            {"privlab": privlab, "data": data},
+        )
+    leaks = audit(model, images).leaks
+    assert {solve.shows for solve in leaks} & ({SQUARE} if name == "quarters" else {IMAGE, UP_TO})
+    assert max(solve.fitted for solve in leaks) > least
+
+
+CLEAR = {
+    "a ResNet": lambda: models.build("resnet_cifar", channels=(8, 16, 32, 64)),
+    "as many features as an image has numbers": lambda: nn.Sequential(
+        nn.Conv2d(3, 768, 5, 4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(768, 5)
+    ),
+    "maps as large as squares": lambda: nn.Sequential(
+        nn.Conv2d(3, 12, 7, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(768, 16), nn.ReLU(), nn.Linear(16, 5)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CLEAR)
+def test_convolutions_whose_gradients_mix_places_are_not_called_leaking(name):
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        model = CLEAR[name]().eval()
+    report = audit(model, LARGE)
+    assert not report.leaks and not report.defences and "no proof that it is safe" in " ".join(report.text().split())
+
+
+def test_a_compiled_model_is_audited_as_the_plain_one():
+    model = Plain().eval()
+    assert audit(torch.compile(model)).solves == audit(model).solves
+
+
+# -- refused, and the model as it was ------------------------------------------------------------------------------------------
+
+
+class Outside(Plain):
+    """It draws, whatever its mode, from a generator that nobody can hold still."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x + 0.05 * torch.from_numpy(np.random.rand(*x.shape)).to(x))
+
+
+def answering(answer: Callable[[Tensor], object]) -> nn.Module:
+    return Wrapped(Plain(), after=answer).eval()
+
+
+def raising(x: Tensor) -> Tensor:
+    raise KeyError("a\nb")
+
+
+def hooked() -> nn.Module:
+    model = Plain().eval()
+    model.first.weight.register_hook(lambda g: g * 0)
+    return model
+
+
+SLIPS = {
+    "model: got str": dict(model="resnet50"),
+    "model: got RecursiveScriptModule": dict(model=torch.jit.script(nn.Sequential(nn.Flatten(), nn.Linear(768, 5)).eval())),
+    "model: 'the model' of Plain is in train mode; call model.eval": dict(model=Plain().train()),
+    "model: 'act' of Plain is in train mode": dict(model=changed(lambda layer: None).eval()),
+    "model: Outside draws at random: two gradients of image 0 differ by .*%": dict(model=Outside().eval()),
+    "model: 'first.weight' has a hook on its gradient": dict(model=hooked()),
+    "model: Plain learns no parameter": dict(model=Plain().eval().requires_grad_(False)),
+    "model: Wrapped returned a tuple for one image.*put a module around it": dict(model=answering(lambda y: (y, y))),
+    r"model: Wrapped returned shape \(1, 1\) for one image": dict(model=answering(lambda y: y[:, :1])),
+    "model: the logits of Wrapped are torch.float32, with no gradient": dict(model=answering(lambda y: y.detach())),
+    "model: the gradient of Wrapped holds NaN": dict(model=answering(lambda y: y * float("nan"))),
+    "model: the gradient of Wrapped is zero": dict(model=answering(lambda y: y * 0)),
+    "model: Wrapped raised KeyError": dict(model=answering(raising)),
+    r"model: Plain raised .* for an image of \(3, 32, 32\)": dict(images=LARGE),
+    "images: image 0 is of one colour": dict(images=torch.full_like(IMAGES, 0.3)),
+    "images: got list": dict(images=[IMAGES]),
+    "images: got .* of torch.uint8; give a tensor of floats": dict(images=(IMAGES * 255).byte()),
+    r"images: pixels go from .* give values in \[0, 1\]": dict(images=IMAGES * 255),
+    "labels='cat' for 1 images": dict(labels="cat"),
+    r"labels=\[0.5\] for 1 images": dict(labels=[0.5]),
+    r"labels: got \[5\]; this model knows the classes 0 to 4": dict(labels=[5]),
+    r"public: got \(1, 3, 32, 32\); give images of \(3, 16, 16\)": dict(public=LARGE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", SLIPS)
+def test_a_slip_is_told_in_one_line(message):
+    given = {"model": Plain().eval(), **SLIPS[message]}
+    if "'act'" in message:
+        given["model"].act.train()
+    with pytest.raises(ValueError, match=message) as told:
+        audit(**given)
+    assert "\n" not in str(told.value)
+
+
+def test_what_is_clear_is_taken():
+    with torch.inference_mode():
+        assert audit(Plain().eval(), IMAGES.numpy(), 1, public=IMAGES.double()).solves
+    assert audit(Plain().eval(), IMAGES, torch.tensor([1], dtype=torch.uint8)).leaks
+
+
+def test_the_model_and_the_draws_are_as_they_were():
+    class Counting(Plain):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("passes", torch.zeros(()))
+
+        def forward(self, x):
+            self.passes += 1
+            self.seen = x
+            return super().forward(x)
+
+    model, before = Counting().eval(), torch.get_rng_state()
+    model.first.weight.grad = torch.ones_like(model.first.weight)
+    audit(model)
+    assert model.passes == 0 and not hasattr(model, "seen") and model.first.weight.grad.eq(1).all()
+    assert torch.equal(torch.get_rng_state(), before) and all(p.requires_grad for p in model.parameters())
