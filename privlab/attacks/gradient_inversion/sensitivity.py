@@ -16,8 +16,6 @@ from torch import Tensor, nn
 from torch.func import grad, jvp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from privlab.attacks.gradient_inversion.edits import brightened as brightened  # for the audit
-from privlab.attacks.gradient_inversion.edits import told_apart as told_apart
 from privlab.models.forward import functional, preprocessing
 
 SKETCH = (
