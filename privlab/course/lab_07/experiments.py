@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import torch
@@ -149,13 +148,6 @@ def ablation(
         yield f"picture[photographs_and_rows, {name}]", tiled(pictures)
 
 
-@cache
-def generator(normalise: Any) -> search_spaces.Affine:
-    """A linear generator: the first 100 principal components of public photographs, in the preprocessing of a model."""
-    space = search_spaces.components(data.load("cifar10").take(range(300))[0], 100, normalise)
-    return space.to(torch.zeros(()))
-
-
 @experiment(
     "gradvit.attacks",
     data=SETS,
@@ -183,7 +175,10 @@ def attacks(repeat: int, steps: int, images: int, epochs: int, width: int = 384,
 
 
 def rivals(name: str, model: Any, steps: int) -> dict[str, tuple[GradientMatching, Any]]:
-    """Method -> (attack, space). A ResNet lends its own BatchNorm statistics; a ViT has none, so that term is left out."""
+    """Method -> (attack, space). A ResNet lends its own BatchNorm statistics; a ViT has none, so that term is left out.
+
+    Latent projection has a linear generator: the first 100 principal components of public photographs.
+    """
     resnet = name == "resnet"  # the paper does not say whether it has the patch prior; here it has
     methods: dict[str, tuple[GradientMatching, Any]] = {
         "gradvit": (gradvit(steps, patch=8 if resnet else None), None),
@@ -192,7 +187,8 @@ def rivals(name: str, model: Any, steps: int) -> dict[str, tuple[GradientMatchin
         "annealed": (presets.annealed(steps), None),
     }
     if resnet:
-        space = generator(model.normalise).to(next(model.parameters()))
+        public, _ = data.load("cifar10").take(range(300))
+        space = search_spaces.components(public, 100, model.normalise).to(next(model.parameters()))
         methods["deep_inversion"] = presets.deep_inversion(steps, model), None
         methods["latent_projection"] = replace(presets.annealed(steps), boxed=False), space
     return methods
