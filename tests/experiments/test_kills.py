@@ -43,9 +43,7 @@ def measure(tmp_path, repeats):
             env=os.environ | {"PYTHONPATH": paths, "PRIVLAB_EVIDENCE": str(root)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            preexec_fn=partial(
-                signal.signal, signal.SIGINT, signal.SIG_DFL
-            ),  # also where these tests run in the background
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # also where tests run in the background
         )
 
     return start
@@ -88,9 +86,7 @@ def test_kills_lose_nothing_but_the_repeats_in_the_making(kills, jobs, repeats, 
         process.send_signal([signal.SIGKILL, signal.SIGTERM, signal.SIGINT][kill % 3])
         process.wait(30)
         after = lines(root)
-        assert (
-            after[:there] == before and len(after) > there
-        )  # nothing that was there is gone, and each call gained something
+        assert after[:there] == before and len(after) > there  # nothing is gone, and each call gained something
         before = after
     _, alive = psutil.wait_procs(processes(root), timeout=30)
     assert not alive  # a worker ends with the process that it works for

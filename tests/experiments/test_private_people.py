@@ -126,15 +126,6 @@ def test_a_reader_s_own_faces_and_dogs_are_measured_under_their_names(own_faces)
     assert {f"attacc_if_stopped[{name}]" for name in wanted} <= values.keys()
 
 
-def test_a_claim_that_needs_what_its_experiments_do_not_yield_is_uncovered(monkeypatch):
-    skip_factor = "resistant_architectures.skip_factor"
-    about = ("koh2024.x", "Figure 9", "12", "trend", "S.", "acc[facescrub, k_1] > acc[facescrub, k_0]")
-    needs = ("attacc[facescrub, k_1] > attacc[facescrub, first_choice]",)
-    monkeypatch.setattr(papers, "claims", lambda lab: [papers.Claim(*about, (skip_factor,), needs=needs)])
-    values = dict.fromkeys(["acc[facescrub, k_0]", "acc[facescrub, k_1]", "attacc[facescrub, k_1]"], 1.0)
-    assert uncovered("12", {skip_factor: values}) == ["attacc[facescrub, first_choice]"]
-
-
 def test_a_stylegan_says_what_it_needs(monkeypatch):
     monkeypatch.delenv("PRIVLAB_FACE_GENERATOR", raising=False)
     with pytest.raises(ValueError, match="PRIVLAB_FACE_GENERATOR=''; give a checkout"):
