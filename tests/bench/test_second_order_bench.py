@@ -188,14 +188,13 @@ def test_forward_mode_takes_longer(net, table):
 
     x = torch.randn(1, *leak.image_shape, generator=torch.Generator().manual_seed(0))
     v = torch.ones_like(x)
-    bend = curvature.Curvature(curvature.Problem(TwiceDifferentiable(model), parameters, leak, Pixels()))
-    bend.look(x)
-    ours, theirs = bend.push(v)[:-2], jvp(functional_problem, (x,), (v,))[1]  # without those of the roughness
+    point = curvature.Point(curvature.Problem(TwiceDifferentiable(model), parameters, leak, Pixels()), x)
+    ours, theirs = point.jvp(v)[:-2], jvp(functional_problem, (x,), (v,))[1]  # without those of the roughness
     torch.testing.assert_close(ours, theirs, rtol=1e-2, atol=1e-4 * max(t.abs().max().item() for t in theirs))
     ratios = []
     for _ in range(7):
         clocks = []
-        for work in (lambda: bend.push(v), lambda: jvp(functional_problem, (x,), (v,))):
+        for work in (lambda: point.jvp(v), lambda: jvp(functional_problem, (x,), (v,))):
             began = time.perf_counter()
             work()
             clocks.append(time.perf_counter() - began)

@@ -102,9 +102,9 @@ class Case:
         return torch.cat(images), torch.cat(labels)
 
     def search(self) -> Any:
-        """The attack with its settings, its derivative as the case asks for it."""
+        """The attack with its settings, its derivative as the case asks for it; that of Gauss-Newton is exact."""
         attack = PRESETS[self.attack](**self.settings)
-        return attack if self.derivative == "exact" else replace(attack, derivative=self.derivative)
+        return attack if isinstance(attack, GaussNewton) else replace(attack, derivative=self.derivative)
 
     def build(self, device: str = "cpu") -> nn.Module:
         return models.build(self.model, seed=self.victim, **self.changes).to(device).train(self.train)

@@ -12,10 +12,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from privlab.attacks.gradient_inversion.derivatives import LONG, Choice, Look, TwiceDifferentiable, check_twice
+from privlab.attacks.gradient_inversion.derivatives import (
+    LONG,
+    Choice,
+    Evaluation,
+    TwiceDifferentiable,
+    assert_twice_differentiable,
+)
+from privlab.attacks.gradient_inversion.differences import once_differentiable
 from privlab.attacks.gradient_inversion.results import Checkpoint, State
 from privlab.attacks.gradient_inversion.search_spaces import Pixels, Space
-from privlab.attacks.gradient_inversion.slopes import Slope, written
 from privlab.leak import Leak
 from privlab.models.forward import Gradients
 
@@ -63,7 +69,7 @@ class Descent:
 
     def evaluate(self) -> Tensor:
         """The loss, over all seeds; its gradient is left in the variables' `.grad`, and `self.values` (terms, group) has its terms."""
-        self.before = {"evaluations": self.evaluations, "choice": self.choice.pack()}
+        self.before = {"evaluations": self.evaluations, "counts": self.choice.counts, "agrees": self.choice.agrees}
         self.active = [t for t in self.attack.terms if t.factor(self.progress) > 0]
         self.images = torch.cat([self.space.images(part) for part in self.latent.split(self.batch)])
         x = self.images.detach()
@@ -100,20 +106,19 @@ class Descent:
         if any(t.of == "gradients" for t in terms):
             self.evaluations += 1
             by_difference = partial(self._by_difference, terms, *variables)
-            look = self.choice.take(partial(self._with_care, exactly), by_difference)
+            evaluation = self.choice.take(partial(self._carefully, exactly), by_difference)
         else:
-            look = exactly()
-        return look.values.detach(), look.gradients
+            evaluation = exactly()
+        return evaluation.values.detach(), evaluation.gradients
 
-    def _with_care(self, exactly: Callable[[], Look]) -> Look:
-        """An exact look; a long search sees at its first, or at the second if that is by differences, whether it can do with less care."""
-        mostly = self.choice.difference is None or (not self.choice.agrees and self.choice.exact_looks > 0)
-        looks = self.attack.steps * (20 if self.attack.optimiser == "lbfgs" else 1)
-        if self.forward.plain is None and mostly and looks >= LONG and self.latent.device.type == "cpu":
-            return self.forward.compared(exactly)
+    def _carefully(self, exactly: Callable[[], Evaluation]) -> Evaluation:
+        """An exact evaluation; a long search that goes exactly sees at its second whether it can do with less care."""
+        long = self.attack.steps * (20 if self.attack.optimiser == "lbfgs" else 1) >= LONG
+        if long and self.forward.plain is None and self.choice.exact and not self.choice.agrees:
+            return self.forward.lightened(exactly)
         return exactly()
 
-    def _exactly(self, terms: Sequence[Term], *variables: Tensor) -> Look:
+    def _exactly(self, terms: Sequence[Term], *variables: Tensor) -> Evaluation:
         """By differentiating twice.  variables: the images, and label logits if they are searched for."""
         matching, whole = any(t.of == "gradients" for t in terms), len(self.chunks) == 1
         grads: Gradients = {}
@@ -125,35 +130,22 @@ class Descent:
         gradients = list(torch.autograd.grad(total, inputs, materialize_grads=True))
         if len(inputs) > len(variables):
             self._add_by_chunk(variables, gradients[: len(variables)], gradients[len(variables) :])
-        return Look(values, gradients[: len(variables)])
+        return Evaluation(values, gradients[: len(variables)])
 
-    def _by_difference(self, terms: Sequence[Term], *variables: Tensor) -> Look:
-        """By two first derivatives: dD/dg at the gradients g, and from there the derivative along it, see `differences`."""
+    def _by_difference(self, terms: Sequence[Term], *variables: Tensor) -> Evaluation:
+        """By two first derivatives: u = dD/dg at the gradients g, and from there the derivative along it, see `differences`."""
         difference = self.choice.difference
         assert difference is not None
 
-        def task(forward: Callable[[Tensor], Tensor]) -> Tensor:
+        def loss(forward: Callable[[Tensor], Tensor]) -> Tensor:
             return self.client_loss(forward, *variables)
 
-        grads = difference.first(task, variables)
-        compared = [t for t in terms if t.of == "gradients"]
-        known = written(compared[0].value) if len(compared) == 1 else None
-        if known:
-            distance, slope = known(self.leak, list(grads.values()), difference.place)
-            slope = slope.times(compared[0].weigh(self.progress))
-            values = [distance if t is compared[0] else t.value(variables[0], {}, self.leak) for t in terms]
-            stacked = torch.stack([torch.as_tensor(v).to(variables[0]) for v in values])  # (terms,)
-        else:
-            grads = {n: g.requires_grad_() for n, g in grads.items()}
-            stacked = torch.stack([t.value(variables[0], grads, self.leak) for t in terms])
-        total = self._weights(terms, stacked) @ stacked
-        direct = [torch.zeros_like(v) for v in variables]
-        if total.requires_grad:
-            inputs = variables if known else [*variables, *grads.values()]
-            both = list(torch.autograd.grad(total, inputs, materialize_grads=True))
-            direct = both[: len(variables)]
-            slope = slope if known else Slope.of(both[len(variables) :], difference.place)
-        return Look(stacked, difference.pull(task, variables, slope), direct)
+        grads = {n: g.requires_grad_() for n, g in difference.update(loss, variables).items()}
+        values = torch.stack([once_differentiable(t.value)(variables[0], grads, self.leak) for t in terms])  # (terms,)
+        total = self._weights(terms, values) @ values
+        both = torch.autograd.grad(total, [*variables, *grads.values()], materialize_grads=True)
+        direct, u = list(both[: len(variables)]), both[len(variables) :]
+        return Evaluation(values, difference.vjp(loss, variables, u), direct)
 
     def gradients(
         self, x: Tensor, label_logits: Tensor | None = None, *, rows: slice = slice(None), create_graph: bool = False
@@ -163,8 +155,8 @@ class Descent:
         update = torch.autograd.grad(
             loss, list(self.parameters.values()), create_graph=create_graph, materialize_grads=True
         )
-        if create_graph and not any(self.choice.counts.values()):  # at the first look
-            check_twice(update)
+        if create_graph and self.choice.exact == 0:
+            assert_twice_differentiable(update)
         return dict(zip(self.parameters, update, strict=True))
 
     def client_loss(
@@ -246,7 +238,8 @@ class Descent:
         with torch.no_grad():
             for variable, kept in zip(self.variables, checkpoint["variables"], strict=True):
                 variable.copy_(kept)
-        self.choice.unpack(checkpoint["choice"])
+        self.choice.exact, self.choice.by_difference = checkpoint["counts"].values()
+        self.choice.agrees = checkpoint["agrees"]
         self.optimiser.load_state_dict(checkpoint["optimiser"])
 
     def _weights(self, terms: Sequence[Term], like: Tensor) -> Tensor:

@@ -6,209 +6,116 @@ differentiating twice. But mixed derivatives commute, so J^T u is also the deriv
     J^T u  =  lim  [ dL/dx (weights + e u) - dL/dx (weights) ] / e,
 
 one more first derivative, at shifted weights. (Liu et al. 2019, DARTS, take their second-order term so; of gradient attacks breaching does,
-in its Pearlmutter losses.) No graph of a graph is kept: less time, less memory, and layers need be differentiable once only.  What is ours:
-the second pass replays the pattern of ReLUs and max pooling of the first, see `activation_patterns`. The forward
-pass has to be deterministic.
+in its Pearlmutter losses.) No graph of a graph is kept: less time and less memory. What is ours: the second pass replays the pattern of
+ReLUs and max pooling of the first, see `activation_patterns`. The forward pass has to be deterministic.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from privlab.attacks.gradient_inversion.activation_patterns import Recorded, Replayed
-from privlab.attacks.gradient_inversion.slopes import Slope, length
-from privlab.models.forward import Gradients, forgetful, functional, kept, stateless
+from privlab.attacks.gradient_inversion import objectives
+from privlab.attacks.gradient_inversion.activation_patterns import ActivationPattern
+from privlab.attacks.gradient_inversion.objectives import Objective
+from privlab.leak import Leak
+from privlab.models.forward import Gradients, forgetful, kept, stateless
 
-Task = Callable[[Callable[[Tensor], Tensor]], Tensor]  # a forward pass -> the loss that the client differentiates
+Forward = Callable[[Tensor], Tensor]  # images -> logits
+Loss = Callable[[Forward], Tensor]  # what the client differentiates, by a forward pass
 
-FIRST = 1e-5  # the shift to begin with, over the length of the weights
-GOAL = 8.0  # times the root of the float's precision: the share of itself by which what is differentiated should move
-LONGEST = 1e-2  # the longest shift, in the unit of FIRST
-REDO = 30.0  # a shift that moves dL/dx so many times more or less than it should is chosen again at once
+SHIFT = 0.03  # e |u| / |weights|, over the root of the float's precision: 1e-5 in float32; longer is less straight, shorter less precise
 
 
-@dataclass
 class Difference:
-    """J^T u by two first derivatives.
+    """J^T u by two first derivatives.  parameters: the weights of the model that u is of; while the second is taken they are shifted."""
 
-    model, parameters: whose weights are shifted.
-    gain: how much dL/dx moves for each unit of shift, as it was last; None before the first. The shift follows it: rounding asks for a long
-        one, curvature for a short one, and both errors are about equal where dL/dx moves by a few times the root of the float's precision.
-    """
+    def __init__(self, model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
+        self.model, self.parameters = model, parameters
+        self.weights = [p.data for p in parameters.values()]
+        self.shifted = [torch.empty_like(w) for w in self.weights]
+        self.length = norm(self.weights)
+        self.pattern = ActivationPattern(model)
+        self.forward: Forward | None = None  # known after the first pass
 
-    model: nn.Module
-    parameters: Mapping[str, Tensor]
-    gain: float | None = None
-    plain: bool | None = None  # whether this pass may go without the care of `stateless`; None before the first
-    push_gain: float | None = None
-    chooses: bool = True  # a model whose first pass has no pattern is not asked again
-    _shifted: Gradients = field(default_factory=dict, repr=False)
-    _may: dict[tuple[torch.Size, ...], bool] = field(default_factory=dict, repr=False)  # `plain`, by shapes of inputs
+    def update(self, loss: Loss, inputs: Sequence[Tensor]) -> Gradients:
+        """dL/d(weights), without a graph; dL/d(inputs) and the pattern are noted for `vjp`."""
+        wanted = [*inputs, *self.parameters.values()]
 
-    def __post_init__(self) -> None:
-        self._careful = (stateless(self.model), functional(self.model))
-        names = {id(p): n for n, p in self.parameters.items()}
-        self._slots: list[
-            tuple[dict[str, Any], str, str]
-        ] = [  # where each weight is kept; one may be under several names
-            (module._parameters, slot, names[id(p)])
-            for module in self.model.modules()
-            for slot, p in module._parameters.items()
-            if id(p) in names
-        ]
+        def gradients(forward: Forward) -> tuple[Tensor, ...]:
+            return torch.autograd.grad(loss(forward), wanted, materialize_grads=True)
 
-    def _pass(self, x: Tensor, weights: Gradients | None = None) -> Tensor:
-        """Logits, at the weights as they are or at others."""
-        if not self.plain:
-            return self._careful[0](x) if weights is None else self._careful[1](weights, x)
-        if weights is None:
-            return self.model(x)
-        before = [places[slot] for places, slot, _ in self._slots]
-        try:  # what torch.func.functional_call does, which takes a millisecond to find the places again
-            for places, slot, name in self._slots:
-                places[slot] = weights[name]
-            return self.model(x)
-        finally:
-            for (places, slot, _), weight in zip(self._slots, before, strict=True):
-                places[slot] = weight
-
-    def first(self, task: Task, inputs: Sequence[Tensor]) -> Gradients:
-        """The update dL/d(weights), without a graph; dL/d(inputs) and the pattern are noted for `pull`."""
-        shapes = tuple(x.shape for x in inputs)  # a last chunk of one image may go another way through a kernel
-        if shapes not in self._may:
-            self._may[shapes] = self._may_be_plain(task, inputs)
-        self.plain = self._may[shapes]
-        self._pattern = Recorded()
-
-        def forward(x: Tensor) -> Tensor:
-            if not self.chooses:
-                return self._pass(x)
-            with self._pattern:
-                return self._pass(x)
-
-        both = torch.autograd.grad(task(forward), [*inputs, *self.parameters.values()], materialize_grads=True)
-        self.chooses = bool(self._pattern.calls)
-        self._here = both[: len(inputs)]
+        if self.forward is None:
+            careful = stateless(self.model)
+            plain = runs_plain(self.model, gradients(careful), lambda: gradients(self.model))
+            self.forward = self.model if plain else careful
+        with self.pattern.recorded():
+            both = gradients(self.forward)
+        self.here = both[: len(inputs)]
         return dict(zip(self.parameters, both[len(inputs) :], strict=True))
 
-    def _may_be_plain(self, task: Task, inputs: Sequence[Tensor]) -> bool:
-        """Whether a pass without the care of `models.forward` leaves no trace in any layer, and gives the same gradients to the bit."""
-        if any(m.training for m in self.model.modules()):
-            return False
-        wanted = [*inputs, *self.parameters.values()]
-        careful = torch.autograd.grad(task(self._careful[0]), wanted, materialize_grads=True)
-        with forgetful(self.model):
-            before = kept(self.model)
-            loss = task(self.model)
-            if kept(self.model) != before:
-                return False
-            plain = torch.autograd.grad(loss, wanted, materialize_grads=True)
-        return all(map(torch.equal, careful, plain))
+    def vjp(self, loss: Loss, inputs: Sequence[Tensor], u: Sequence[Tensor]) -> list[Tensor]:
+        """J^T u for each of the inputs, where `update` was taken last."""
+        assert self.forward is not None
+        shift = (SHIFT * torch.finfo(u[0].dtype).eps ** 0.5 * self.length / norm(u)).item()
+        for weight, part, out in zip(self.weights, u, self.shifted, strict=True):
+            torch.add(weight, part, alpha=shift, out=out)
+        with self._moved(), self.pattern.replayed():
+            there = torch.autograd.grad(loss(self.forward), inputs, materialize_grads=True)
+        return [(t - h) / shift for t, h in zip(there, self.here, strict=True)]
 
-    @property
-    def place(self) -> list[Tensor]:
-        """Where the shifted weights are made."""
-        if not self._shifted:
-            self._shifted = {n: torch.empty_like(p) for n, p in self.parameters.items()}
-            self._weights = length(self.parameters.values()) or sum(p.numel() for p in self.parameters.values()) ** 0.5
-        return list(self._shifted.values())
-
-    def pull(self, task: Task, inputs: Sequence[Tensor], slope: Slope) -> list[Tensor]:
-        """J^T u for each of the inputs, at the point of the last `first`.  slope: u, made in `place`.
-
-        Raises OtherPattern where the model takes another way at the shifted weights.
-        """
-        if not 0 < slope.length < math.inf:
-            return [torch.full_like(h, 0.0 if slope.length == 0 else math.nan) for h in self._here]
-        goal = GOAL * torch.finfo(self._here[0].dtype).eps ** 0.5 * length(self._here[:1])  # how far dL/dx should move
-
-        def move(shift: float) -> list[Tensor]:
-            return self._moved(task, inputs, slope, shift / slope.length)
-
-        moved, shift, self.gain = steady(move, self.gain, goal, self._weights)
-        return list(torch._foreach_mul(moved, slope.length / shift))
-
-    def push(
-        self,
-        task: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor],
-        x: Tensor,
-        direction: Tensor,
-        update: list[Tensor],
-    ) -> list[Tensor]:
-        """J v: how the update moves with the images, at the point of the last `first`.
-
-        task: as elsewhere, with the images as its second argument.  direction: v, like x.  update: what `first` gave.
-        """
-        far = length([direction])
-        if not 0 < far < math.inf:
-            return [torch.full_like(g, 0.0 if far == 0 else math.nan) for g in update]
-
-        def forward(images: Tensor) -> Tensor:
-            if not self.chooses:
-                return self._pass(images)
-            with Replayed(self._pattern):
-                return self._pass(images)
-
-        def move(shift: float) -> list[Tensor]:
-            there = torch.autograd.grad(
-                task(forward, x.detach() + (shift / far) * direction), list(self.parameters.values())
-            )
-            return list(torch._foreach_sub(there, update))
-
-        goal = GOAL * torch.finfo(x.dtype).eps ** 0.5 * length(update)
-
-        def whole(shift: float) -> list[Tensor]:
-            moved = move(shift)
-            return [torch.stack(torch._foreach_norm(moved)), *moved]
-
-        (_, *moved), shift, self.push_gain = steady(whole, self.push_gain, goal, length([x]))
-        return list(torch._foreach_mul(moved, far / shift))
-
-    @property
-    def noted(self) -> tuple:
-        """What `first` noted of its point."""
-        return self._pattern, self._here
-
-    @noted.setter
-    def noted(self, noted: tuple) -> None:
-        self._pattern, self._here = noted
-
-    def _moved(self, task: Task, inputs: Sequence[Tensor], slope: Slope, step: float) -> list[Tensor]:
-        """How dL/d(inputs) moves when the weights move by step * u, in the pattern of the first pass."""
-        slope.shifted(list(self.parameters.values()), step)
-
-        def forward(x: Tensor) -> Tensor:
-            if not self.chooses:
-                return self._pass(x, self._shifted)
-            with Replayed(self._pattern):
-                return self._pass(x, self._shifted)
-
-        there = torch.autograd.grad(task(forward), inputs, materialize_grads=True)
-        return [t - h for t, h in zip(there, self._here, strict=True)]
+    @contextmanager
+    def _moved(self) -> Iterator[None]:
+        try:
+            for parameter, shifted in zip(self.parameters.values(), self.shifted, strict=True):
+                parameter.data, parameter.requires_grad = shifted, False
+            yield
+        finally:
+            for parameter, weight in zip(self.parameters.values(), self.weights, strict=True):
+                parameter.data, parameter.requires_grad = weight, True
 
 
-def steady(
-    move: Callable[[float], list[Tensor]], gain: float | None, goal: float, size: float
-) -> tuple[list[Tensor], float, float | None]:
-    """What `move` gives at a shift that moves the first of it by about `goal`, the shift, and what a unit of shift moved it by.
+def runs_plain(model: nn.Module, careful: Sequence[Tensor], plain: Callable[[], Sequence[Tensor]]) -> bool:
+    """Whether `plain`, which runs the model without the care of `stateless`, leaves no trace in it and gives the same, to the bit."""
+    with forgetful(model):
+        before = kept(model)
+        same = all(map(torch.equal, careful, plain()))
+        return same and kept(model) == before
 
-    gain: as it was last.  size: of what is shifted.  A shift that misses the goal by far is chosen again, once.
-    """
 
-    def choose() -> float:
-        return min(goal / gain, LONGEST * size) if gain and goal else FIRST * size
+def once_differentiable(distance: Objective) -> Objective:
+    """The same distance, faster where it has to be differentiated by the gradients only once."""
+    return _cosine_distance if distance is objectives.cosine_distance else distance
 
-    shift = choose()
-    moved = move(shift)
-    far = length(moved[:1])
-    gain = far / shift if math.isfinite(far) else None
-    if not goal / REDO < far < goal * REDO and (other := choose()) != shift:
-        shift, moved = other, move(other)
-        gain = length(moved[:1]) / shift
-    return moved, shift, gain
+
+def _cosine_distance(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
+    """`objectives.cosine_distance`, for which autograd makes so many trips through memory that a pass of a small network is as fast."""
+    return _Cosine.apply(leak, *(grads[name] for name in leak.grads))
+
+
+class _Cosine(torch.autograd.Function):
+    """1 - cosine; its derivative by the gradients is u = -(g* - (<g, g*> / |g|^2) g) / (|g| |g*|)."""
+
+    @staticmethod
+    def forward(ctx: Any, leak: Leak, *ours: Tensor) -> Tensor:
+        flat = [(g.flatten(), t.flatten()) for g, t in zip(ours, leak.grads.values(), strict=True)]
+        dot, square = torch.stack([torch.stack((torch.dot(g, t), torch.dot(g, g))) for g, t in flat]).sum(0)
+        ctx.leak, ctx.ours, ctx.length = leak, ours, square.sqrt()
+        ctx.cosine = dot / (ctx.length * leak.norm)
+        return 1 - ctx.cosine
+
+    @staticmethod
+    def backward(ctx: Any, weight: Tensor) -> tuple[Any, ...]:
+        theirs = (-weight / (ctx.length * ctx.leak.norm)).item()
+        own = (weight * ctx.cosine / ctx.length**2).item()
+        pairs = zip(ctx.leak.grads.values(), ctx.ours, strict=True)
+        return None, *(torch.mul(t, theirs).add_(g, alpha=own) for t, g in pairs)
+
+
+def norm(tensors: Sequence[Tensor]) -> Tensor:
+    """The Euclidean norm of all tensors, taken as one long vector."""
+    return torch.stack(torch._foreach_norm(list(tensors))).norm()

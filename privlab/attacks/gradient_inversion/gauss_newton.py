@@ -18,11 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion import label_recovery
-from privlab.attacks.gradient_inversion.curvature import Curvature, Problem
-from privlab.attacks.gradient_inversion.curvature_by_differences import CurvatureByDifferences
-from privlab.attacks.gradient_inversion.derivatives import KINDS, Kind, TwiceDifferentiable, why_exact
+from privlab.attacks.gradient_inversion.curvature import Pairs, Point, Problem, solve
+from privlab.attacks.gradient_inversion.derivatives import TwiceDifferentiable, is_double_backward_error
 from privlab.attacks.gradient_inversion.results import Checkpoint, Result, State, record
-from privlab.attacks.gradient_inversion.search import Rule, prepare, starts
+from privlab.attacks.gradient_inversion.search import prepare, starts
 from privlab.attacks.gradient_inversion.search_spaces import Pixels, Space
 from privlab.compute import Run
 from privlab.leak import Leak
@@ -44,28 +43,21 @@ class GaussNewton:
     Pixels stay in [0, 1]: those at an edge that want to leave are held there while the rest is solved for, then all are clamped.
 
     steps: each solves one linear system.  passes: stop where so many are spent, if given; see `search` for what counts as one.
-    labels: the rule that recovers labels where the leak holds none.
-    derivative: how J v and J^T u are had: "exact", by differentiating twice and thrice; "difference", each by one more first derivative,
-        see `curvature_by_differences`; "auto", by differences where they agree at the first point and at every tenth.
+    Where the leak holds no labels, `label_recovery.row_minimum` reads them.
     """
 
     steps: int = 30
-    labels: Rule = label_recovery.row_minimum
     passes: int | None = None
-    derivative: Kind = "exact"
 
     def __post_init__(self) -> None:
         if self.steps < 1 or (self.passes is not None and self.passes < LEAST):
             raise ValueError(
                 f"steps={self.steps}, passes={self.passes}: give 1 step or more, and {LEAST} passes or more, or None"
             )
-        if self.derivative not in KINDS:
-            raise ValueError(f"derivative={self.derivative!r} is not known here; try {', '.join(map(repr, KINDS))}")
 
     def __repr__(self) -> str:
         limit = f" or {self.passes:,} passes" if self.passes else ""
-        how = f"labels by {self.labels.__name__} where unknown, derivative {self.derivative}"
-        return f"GaussNewton: {self.steps} steps{limit} on the relative distance; {how}"
+        return f"GaussNewton: {self.steps} steps{limit} on the relative distance; labels by row_minimum where unknown"
 
     @torch.enable_grad()
     def search(
@@ -86,17 +78,24 @@ class GaussNewton:
         A restart ends by "steps", "passes", "not finite", or "stuck": no step helps at any damping.
         Raises ValueError for a leak without gradients, or a model with an operator that cannot be differentiated so often.
         """
-        parameters, leak = prepare(model, leak, self.labels)
-        kind = self.derivative if why_exact(model) == "" else "exact"
-        problem = Problem(TwiceDifferentiable(model, tell=kind == "exact"), parameters, leak, space or Pixels())
+        parameters, leak = prepare(model, leak, label_recovery.row_minimum)
+        forward = TwiceDifferentiable(model)
         for restart, images, _ in starts(leak, seed, restarts, start):
             if resume and restart < resume["restart"]:
                 continue
-            curvature = Curvature(problem) if kind == "exact" else CurvatureByDifferences(problem, kind, model)
-            walk = _Walk(self, curvature, restart, images, seed)
+            problem = Problem(forward, parameters, leak, space or Pixels())
+            trajectory = _Trajectory(self, problem, restart, images, seed)
             if resume and restart == resume["restart"]:
-                walk.resume(resume)
-            yield from walk.states()
+                trajectory.resume(resume)
+            try:
+                yield from trajectory.states()
+            except RuntimeError as error:
+                if not is_double_backward_error(error):
+                    raise
+                raise ValueError(
+                    f"model: a layer of it cannot be differentiated as often as Gauss-Newton needs ({str(error).splitlines()[0]}); put "
+                    "another in its place"
+                ) from error
 
     def run(
         self,
@@ -115,67 +114,68 @@ class GaussNewton:
         return record(begin, self.steps, restarts, snapshots, store, progress)
 
 
-class _Walk:
+class _Trajectory:
     """One restart."""
 
-    def __init__(self, attack: GaussNewton, curvature: Curvature, restart: int, images: Tensor, seed: int) -> None:
-        self.attack, self.curvature, self.restart = attack, curvature, restart
-        self.leak, self.space = curvature.problem.leak, curvature.problem.space
-        self.low, self.high = (self.leak.normalise(torch.full_like(images[:1], value)) for value in (0.0, 1.0))
-        self.boxed = isinstance(self.space, Pixels)
-        self.latent = self.space.begin(self._inside(images)).detach().clone()
-        self.step, self.damping, self.stuck = 0, DAMPING, False
-        self.worth = math.inf  # the least distance so far
-        self.probe = torch.Generator().manual_seed(seed)
+    def __init__(self, attack: GaussNewton, problem: Problem, restart: int, images: Tensor, seed: int) -> None:
+        self.attack, self.problem, self.restart = attack, problem, restart
+        self.low, self.high = (problem.leak.normalise(torch.full_like(images[:1], value)) for value in (0.0, 1.0))
+        self.boxed = isinstance(problem.space, Pixels)
+        self.latent = problem.space.begin(self._inside(images)).detach().clone()
+        self.step, self.points, self.damping, self.converged = 0, 0, DAMPING, False
+        self.scale = 0.0  # the mean diagonal of J^T J at the first point, which the damping is in units of
+        self.best_loss = math.inf  # the least distance so far
+        self.pairs: Pairs = []
+        self.generator = torch.Generator().manual_seed(seed)
 
     def states(self) -> Iterator[State]:
-        curvature = self.curvature
-        curvature.look(self.latent)
+        leak, self.point = self.problem.leak, self._evaluate(self.latent)
         while True:
-            weights, (distance, roughness) = self._weights(), curvature.values
+            weights, (distance, roughness) = self._weights(), self.point.values
             losses = {"gradients": weights[0] * distance, "smoothness": weights[1] * roughness}
-            images = self.leak.normalise.inverse(self.space.images(self.latent)).clamp(0, 1).detach()
-            labels: Any = self.leak.labels  # known by now
+            images = leak.normalise.inverse(self.problem.space.images(self.latent)).clamp(0, 1).detach()
+            labels: Any = leak.labels  # known by now
             reason = self._reason(distance)
             yield State(
-                self.restart, self.step, curvature.passes, images, labels, losses, losses["gradients"], reason, self.checkpoint,
-                curvature.points.copy(),
+                self.restart, self.step, self.problem.passes, images, labels, losses, losses["gradients"], reason, self.checkpoint,
+                {"exact": self.points, "difference": 0},
             )  # fmt: skip
             if reason:
                 return
             self._advance()
 
+    def _evaluate(self, latent: Tensor) -> Point:
+        self.points += 1
+        return Point(self.problem, latent)
+
     def _weights(self) -> tuple[float, float]:
         """What the distance and the smoothness count now."""
-        self.worth = min(self.worth, self.curvature.values[0])
-        return 1.0, SMOOTHNESS * self.worth
+        self.best_loss = min(self.best_loss, self.point.values[0])
+        return 1.0, SMOOTHNESS * self.best_loss
 
     def _advance(self) -> None:
         """Solve for a step, take it if it helps, and learn from it how much to damp the next."""
-        curvature, weights = self.curvature, self._weights()
-        downhill = curvature.downhill(weights)
+        point, weights = self.point, self._weights()
+        downhill = point.downhill(weights)
         free = torch.ones_like(downhill)
         if self.boxed:
             fixed = ((self.latent <= self.low) & (downhill < 0)) | ((self.latent >= self.high) & (downhill > 0))
             free = (~fixed).to(downhill)
-        if not curvature.scale:  # of the first point; later the damping follows by itself
-            signs = (2.0 * torch.randint(2, self.latent.shape, generator=self.probe) - 1).to(self.latent)
-            curvature.scale = (curvature.length(signs, weights) / self.latent.numel()) or 1.0
+        if not self.scale:  # of the first point; later the damping follows by itself
+            signs = (2.0 * torch.randint(2, self.latent.shape, generator=self.generator) - 1).to(self.latent)
+            self.scale = (point.curvature(signs, weights) / self.latent.numel()) or 1.0
         limit = None if self.attack.passes is None else self.attack.passes - 2
-        step = curvature.solve(free * downhill, free, weights, self.damping, limit)
+        step = solve(point, free * downhill, free, weights, self.damping * self.scale, self.pairs, limit)
         goal = self._inside(self.latent + step)
-        promised = (downhill * (goal - self.latent)).sum().item() - 0.5 * curvature.length(goal - self.latent, weights)
-        before, here = curvature.total(weights), curvature.here()
-        curvature.look(goal)
-        gained = 0.5 * (before - curvature.total(weights))
+        promised = (downhill * (goal - self.latent)).sum().item() - 0.5 * point.curvature(goal - self.latent, weights)
+        there = self._evaluate(goal)
+        gained = 0.5 * (point.total(weights) - there.total(weights))
         ratio = gained / promised if promised > 0 else -1.0
         if gained > 0:  # NaN is not
-            self.latent = goal
-        else:
-            curvature.back(here)
+            self.latent, self.point = goal, there
         least = torch.finfo(goal.dtype).eps  # less than this a float does not see
         self.damping = max(least, self.damping * (0.25 if ratio > 0.5 else 4.0 if not ratio > 0.25 else 1.0))
-        self.stuck = self.damping > 1e12 * DAMPING
+        self.converged = self.damping > 1e12 * DAMPING
         self.step += 1
 
     def _inside(self, x: Tensor) -> Tensor:
@@ -186,24 +186,25 @@ class _Walk:
             return "not finite"
         if self.step == self.attack.steps:
             return "steps"
-        if self.attack.passes is not None and self.curvature.passes + LEAST - 1 > self.attack.passes:
+        if self.attack.passes is not None and self.problem.passes + LEAST - 1 > self.attack.passes:
             return "passes"
-        return "stuck" if self.stuck else ""
+        return "stuck" if self.converged else ""
 
     def checkpoint(self) -> Checkpoint:
-        """All that the walk needs to look at its present point again and go on."""
-        numbers = [self.step, self.stuck, self.damping, self.worth]
-        state = {
+        """All that `resume` needs; the present point will be evaluated once more."""
+        return {
             "restart": self.restart,
-            "numbers": numbers,
+            "numbers": [self.step, self.points - 1, self.converged, self.damping, self.best_loss, self.scale],
+            "passes": self.problem.passes - 1,
             "latent": self.latent.clone(),
-            "probe": self.probe.get_state(),
+            "generator": self.generator.get_state(),
+            "pairs": self.pairs.copy(),
         }
-        return state | {"curvature": self.curvature.checkpoint()}
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Take up a walk where `checkpoint` left it."""
-        self.step, self.stuck, self.damping, self.worth = checkpoint["numbers"]
+        """Take up a restart where `checkpoint` left it, on the device of the leak."""
+        self.step, self.points, self.converged, self.damping, self.best_loss, self.scale = checkpoint["numbers"]
+        self.problem.passes = checkpoint["passes"]
         self.latent = checkpoint["latent"].to(self.latent)
-        self.probe.set_state(checkpoint["probe"].cpu())
-        self.curvature.resume(checkpoint["curvature"])
+        self.generator.set_state(checkpoint["generator"].cpu())
+        self.pairs = [(v.to(self.latent), product.to(self.latent)) for v, product in checkpoint["pairs"]]

@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 from privlab.compute import Run
 from privlab.compute.store import keyed
 
-FORMAT = 4  # raise it when the same search begins to give other images; belongs into the key of a run that keeps one
+FORMAT = 5  # raise it when the same search begins to give other images; belongs into the key of a run that keeps one
 EVERY = 20.0  # seconds between two checkpoints
 
 Checkpoint = dict[str, Any]  # tensors, numbers, and dicts and lists of them

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion import label_recovery
-from privlab.attacks.gradient_inversion.derivatives import KINDS, Kind, TwiceDifferentiable, choose
+from privlab.attacks.gradient_inversion.derivatives import KINDS, Choice, Kind, TwiceDifferentiable, is_repeatable
 from privlab.attacks.gradient_inversion.descent import OPTIMISERS, Descent
+from privlab.attacks.gradient_inversion.differences import Difference
 from privlab.attacks.gradient_inversion.results import Checkpoint, Result, State, record
 from privlab.attacks.gradient_inversion.search_spaces import Pixels, Space
 from privlab.compute import Run
@@ -107,10 +108,10 @@ class GradientMatching:
     labels: the rule that recovers labels where the leak holds none, or "search": look for them along with the images.
     group: seeds that are searched for together in each restart, so that terms of the "group" can hold them to one another.
     blind: a baseline that may do without the client's gradients, for what labels and priors alone give away.
-    derivative: how the direction of a step is had, see `derivatives`. "exact": by differentiating twice. "difference": by two first
-        derivatives, in about half the time and less memory, up to an error of about 1e-3. "auto": by a difference where it agrees with the
-        exact one at the first step and at every fiftieth, else exactly; `Result.derivatives` says how often it was which. Models with
-        dropout or BatchNorm in train mode, and batches in chunks, are taken exactly.
+    derivative: how the direction of a step is had, see `derivatives`. "exact": by differentiating twice. "auto": as a difference of two
+        first derivatives, in about half the time and less memory and up to an error of about 1e-3, as long as it agrees with the exact one
+        at the first step and at every fiftieth; else exactly. `Result.derivatives` says how often it was which. Models with dropout or
+        BatchNorm in train mode, and batches in chunks, are taken exactly.
     """
 
     terms: tuple[Term, ...]
@@ -197,15 +198,16 @@ class GradientMatching:
         """
         parameters, leak = prepare(model, leak, self.labels)
         chunk = _check_chunk(chunk, model, leak)
-        forward, classes = TwiceDifferentiable(model, tell=self.derivative == "exact"), 0
+        forward, classes = TwiceDifferentiable(model, warn=self.derivative == "exact"), 0
         if leak.labels is None:
             like = next(iter(parameters.values()))
             classes = forward(like.new_zeros(leak.batch_size, *leak.image_shape)).shape[1]
         attack = replace(self, terms=tuple(_ready(self.terms, model, leak)))
+        by_difference = self.derivative == "auto" and chunk == leak.batch_size and is_repeatable(model)
         for restart, x, label_logits in starts(leak, seed, restarts, start, self.group, classes):
             if resume and restart < resume["restart"]:
                 continue
-            choice = choose("exact" if chunk < leak.batch_size else self.derivative, model, parameters)
+            choice = Choice(Difference(model, parameters) if by_difference else None)
             descent = Descent(
                 attack, forward, parameters, leak, restart, x, label_logits, space or Pixels(), chunk, choice
             )

@@ -258,7 +258,7 @@ def dlg(repeat: int, steps: int, device: str = "cpu") -> Values:
 def by_both(model: nn.Module, repeat: int, attack: str, steps: int) -> dict[str, Result]:
     """What Adam and Gauss-Newton find in as many passes: a gradient, a J v or a J^T u each; a step of Adam takes two."""
     passes = 2 * steps
-    newton = GaussNewton(steps=passes, passes=passes, derivative="auto")
+    newton = GaussNewton(steps=passes, passes=passes)
     return {
         "adam": inverted(model, repeat, attack_of(attack, steps)),
         "gauss_newton": inverted(model, repeat, newton),

@@ -16,7 +16,6 @@ from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import (
     GaussNewton,
     curvature,
-    curvature_by_differences,
     gauss_newton,
     objectives,
     priors,
@@ -25,7 +24,6 @@ from privlab.attacks.gradient_inversion import (
 from privlab.data import Normalise
 from privlab.leak import Leak, observe
 from privlab.models import april, morph
-from privlab.models.forward import functional
 
 LABEL = torch.tensor([1])
 
@@ -43,34 +41,29 @@ def photo(seed: int = 1, batch: int = 1, side: int = 2) -> torch.Tensor:
     return torch.rand(batch, 3, side, side, generator=torch.Generator().manual_seed(seed)).double()
 
 
-def walk(model: nn.Module, leak: Leak, start: torch.Tensor, kind: str = "exact", **settings) -> gauss_newton._Walk:
-    """One restart, at its first point."""
+def point(model: nn.Module, leak: Leak, at: torch.Tensor) -> curvature.Point:
+    """The residuals at some images."""
     problem = curvature.Problem(model, dict(model.named_parameters()), leak, search_spaces.Pixels())
-    bend = curvature.Curvature(problem)
-    if kind != "exact":
-        bend = curvature_by_differences.CurvatureByDifferences(problem, kind, model)
-    made = gauss_newton._Walk(GaussNewton(**settings), bend, 0, leak.normalise(start), 0)
-    bend.look(made.latent)
-    return made
+    return curvature.Point(problem, leak.normalise(at))
 
 
 def flat(parts) -> torch.Tensor:
     return torch.cat([part.flatten() for part in parts])
 
 
-def residuals(made: gauss_newton._Walk, x: torch.Tensor) -> torch.Tensor:
-    return flat(part for parts in made.curvature.problem.exactly(x) for part in parts)
+def residuals(here: curvature.Point, x: torch.Tensor) -> torch.Tensor:
+    return flat(part for parts in here.problem.residuals(x) for part in parts)
 
 
-def jacobian(made: gauss_newton._Walk) -> torch.Tensor:
+def jacobian(here: curvature.Point) -> torch.Tensor:
     """dr / d(images), (residuals, numbers), row by row."""
-    x = made.latent.clone().requires_grad_()
-    return torch.stack([torch.autograd.grad(r, x, retain_graph=True)[0].flatten() for r in residuals(made, x)])
+    x = here.at.detach().clone().requires_grad_()
+    return torch.stack([torch.autograd.grad(r, x, retain_graph=True)[0].flatten() for r in residuals(here, x)])
 
 
-def differences(made: gauss_newton._Walk, v: torch.Tensor, h: float = 1e-6) -> torch.Tensor:
+def differences(here: curvature.Point, v: torch.Tensor, h: float = 1e-6) -> torch.Tensor:
     """J v by central differences."""
-    ends = [residuals(made, (made.latent + s * h * v).requires_grad_()) for s in (1, -1)]
+    ends = [residuals(here, (here.at.detach() + s * h * v).requires_grad_()) for s in (1, -1)]
     return ((ends[0] - ends[1]) / (2 * h)).detach()
 
 
@@ -84,104 +77,33 @@ NETWORKS = {
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_push_and_pull_are_the_jacobian_and_its_transpose(name):
+def test_products_are_those_of_the_jacobian_and_its_transpose(name):
     """Against finite differences, against each other (u^T J v), and on the small ones against J itself."""
     model, side, batch = NETWORKS[name](), 2 if name == "smooth" else 8, 2 if name == "train" else 1
     leak = observe(model, photo(1, batch, side), torch.arange(batch))
-    made = walk(model, leak, photo(2, batch, side))
-    v, u = torch.randn_like(made.latent), [torch.randn_like(r) for r in made.curvature.residual]
-    pushed, pulled = flat(made.curvature.push(v)), made.curvature.pull(u)
-    along = differences(made, v)
-    torch.testing.assert_close(pushed, along, rtol=1e-5, atol=1e-6 * along.abs().max().item())
-    torch.testing.assert_close(flat(u) @ pushed, (pulled * v).sum())
+    here = point(model, leak, photo(2, batch, side))
+    v, u = torch.randn_like(here.at), [torch.randn_like(r) for r in here.residuals]
+    moved, product = flat(here.jvp(v)), here.vjp(u)
+    along = differences(here, v)
+    torch.testing.assert_close(moved, along, rtol=1e-5, atol=1e-6 * along.abs().max().item())
+    torch.testing.assert_close(flat(u) @ moved, (product * v).sum())
     if name == "smooth":
-        whole = jacobian(made)
-        torch.testing.assert_close(pushed, whole @ v.flatten())
-        torch.testing.assert_close(pulled.flatten(), flat(u) @ whole)
+        whole = jacobian(here)
+        torch.testing.assert_close(moved, whole @ v.flatten())
+        torch.testing.assert_close(product.flatten(), flat(u) @ whole)
 
 
-@pytest.mark.parametrize("name", ["smooth", "vit", "morph", "relu"])
-def test_push_and_pull_by_differences(name):
-    """Against the exact ones, at two points, and back at the first."""
-    model, side = NETWORKS[name](), 2 if name == "smooth" else 8
-    leak = observe(model, photo(1, 1, side), LABEL)
-    exact, other = (walk(model, leak, photo(2, 1, side), kind) for kind in ("exact", "difference"))
-    here = exact.curvature.here(), other.curvature.here()
-    for point in (None, exact.latent + 0.3, "back"):
-        for made, first in zip((exact, other), here, strict=True):
-            made.curvature.back(first) if point == "back" else point is None or made.curvature.look(point)
-        assert other.curvature.values == pytest.approx(exact.curvature.values, rel=1e-9)
-        v, u = torch.randn_like(exact.latent), [torch.randn_like(r) for r in exact.curvature.residual]
-        for one, true in (
-            (other.curvature.pull(u), exact.curvature.pull(u)),
-            *zip(other.curvature.push(v), exact.curvature.push(v), strict=True),
-        ):
-            assert (one - true).norm() <= 1e-3 * true.norm() + 1e-7 * sum(r.norm() for r in exact.curvature.residual)
-    assert other.curvature.points == {"exact": 0, "difference": 2} and exact.curvature.points == {
-        "exact": 2,
-        "difference": 0,
-    }
-
-
-@pytest.mark.parametrize("kind", ["difference", "auto"])
-def test_a_search_by_differences_finds_the_same(kind, tmp_path):
-    model = NETWORKS["morph"]()
-    truth = photo(1, side=8)
-    leak = observe(model, truth, LABEL)
-    attack = GaussNewton(steps=6, derivative=kind)
-    exact, other = (list(a.search(model, leak)) for a in (replace(attack, derivative="exact"), attack))
-    assert exact[-1].score < exact[0].score / 10
-    for a, b in zip(exact[:3], other[:3], strict=True):
-        torch.testing.assert_close(a.images, b.images, rtol=0, atol=5e-3)
-    assert other[-1].score < other[0].score / 10
-    assert other[-1].derivatives == {"exact": 0, "difference": 7}
-    again = list(attack.search(model, leak, resume=other[3].checkpoint()))  # made late, of the last state
-    assert torch.equal(again[-1].images, other[-1].images) and again[-1].derivatives == other[-1].derivatives
-    assert repr(attack).endswith(f"derivative {kind}")
-    with pytest.raises(ValueError, match="derivative='both' is not known here"):
-        replace(attack, derivative="both")
-
-
-def test_auto_turns_differences_down_that_miss_a_pattern(monkeypatch):
-    model = NETWORKS["relu"]().float()
-    leak = observe(model, photo(1, side=8).float(), LABEL)
-    attack = GaussNewton(steps=3)
-    monkeypatch.setattr(curvature_by_differences, "_near", lambda *_: False)
-    exact, auto = (list(replace(attack, derivative=kind).search(model, leak)) for kind in ("exact", "auto"))
-    assert auto[-1].derivatives == {"exact": 4, "difference": 0}
-    assert all(
-        torch.equal(a.images, b.images) and a.evaluations == b.evaluations for a, b in zip(exact, auto, strict=True)
-    )
-
-
-def test_by_differences_what_cannot_be_differentiated_twice():
+def test_what_cannot_be_differentiated_twice_is_refused():
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = nn.Sequential(nn.Flatten(), nn.Linear(12, 16), Sine(), nn.Linear(16, 3)).double()
-    leak = observe(model, photo(1), LABEL)
     with pytest.raises(
-        ValueError, match="cannot be differentiated as often as Gauss-Newton needs .*give derivative='auto'"
+        ValueError, match=r"cannot be differentiated as often as Gauss-Newton needs .*put another in its place"
     ):
-        list(GaussNewton(steps=3).search(model, leak))
-    *_, last = GaussNewton(steps=8, derivative="auto").search(model, leak)
-    assert last.derivatives == {"exact": 0, "difference": 9}
+        next(GaussNewton(steps=3).search(model, observe(model, photo(1), LABEL)))
 
 
-def test_push_is_forward_mode():
-    model = NETWORKS["morph"]()
-    leak = observe(model, photo(1, side=8), LABEL)
-    made = walk(model, leak, photo(2, side=8))
-    v = torch.randn_like(made.latent)
-
-    def differ(x):
-        task = torch.func.grad(lambda p: nn.functional.cross_entropy(functional(model)(p, x), LABEL))
-        return tuple(objectives.relative_differences(task({n: p.detach() for n, p in model.named_parameters()}), leak))
-
-    theirs = torch.func.jvp(differ, (made.latent,), (v,))[1]
-    torch.testing.assert_close(made.curvature.push(v)[:-2], theirs, rtol=1e-6, atol=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_it_finds_the_image_to_rounding(seed):
     model, truth = smooth(seed), photo(seed + 10)
     leak = observe(model, truth, LABEL)
@@ -194,12 +116,10 @@ def test_the_box_is_kept_and_a_truth_at_its_edge_is_found(monkeypatch):
     monkeypatch.setattr(gauss_newton, "SMOOTHNESS", 0.0)  # black and white noise is as rough as an image can be
     model, truth = smooth(), (photo(5) > 0.5).double()
     leak = observe(model, truth, LABEL)
-    made = walk(model, leak, photo(6), steps=40)
-    images = truth
-    for state in made.states():
-        inside, images = leak.normalise.inverse(made.latent), state.images
+    for state in GaussNewton(steps=40).search(model, leak, start=photo(6)):
+        inside = leak.normalise.inverse(state.checkpoint()["latent"])
         assert inside.min() > -1e-9 and inside.max() < 1 + 1e-9
-    torch.testing.assert_close(images, truth, atol=1e-5, rtol=0)
+    torch.testing.assert_close(state.images, truth, atol=1e-5, rtol=0)
 
 
 def test_it_gets_further_than_adam_on_a_vit_for_as_many_passes():
@@ -231,14 +151,6 @@ def test_passes_are_counted_one_by_one(monkeypatch):
     monkeypatch.setattr(curvature, "TOLERANCE", 0)
     first, second, *_ = GaussNewton(steps=2).search(model, leak)
     assert (first.evaluations, second.evaluations) == (1, 1 + 1 + 1 + 1 + 2 * 5 + 1 + 1)
-
-
-def test_a_warm_start_begins_where_it_is_told():
-    model, truth = smooth(), photo(1)
-    leak = observe(model, truth, LABEL)
-    state = next(GaussNewton().search(model, leak, start=photo(2)))
-    torch.testing.assert_close(state.images, photo(2))
-    assert next(GaussNewton().search(model, leak, start=truth)).score < 1e-20
 
 
 def test_at_the_truth_it_is_stuck():
@@ -284,7 +196,7 @@ def test_inside_a_space():
 def test_passes_are_a_limit():
     model = smooth()
     leak = observe(model, photo(1), LABEL)
-    for passes in range(gauss_newton.LEAST, 60):
+    for passes in (gauss_newton.LEAST, 9, 20, 33, 59):
         states = list(GaussNewton(steps=90, passes=passes).search(model, leak))
         assert states[-1].reason == "passes" and states[-1].evaluations <= passes
         assert states[-1].step >= 1
@@ -331,23 +243,22 @@ def test_a_step_solves_the_damped_normal_equations(held, monkeypatch):
     monkeypatch.setattr(curvature, "INNER", 200)
     monkeypatch.setattr(curvature, "TOLERANCE", 1e-12)
     model = smooth()
-    made, weights = walk(model, observe(model, photo(1), LABEL), photo(2)), (2.0, 0.3)
-    bend, whole = made.curvature, jacobian(made)
-    bend.scale = 0.7
-    each = flat(torch.full_like(r, weights[k >= bend.count]) for k, r in enumerate(bend.residual))
-    downhill = bend.downhill(weights)
-    torch.testing.assert_close(downhill.flatten(), -(whole.T @ (each * flat(bend.residual).detach())))
-    free = torch.tensor([1.0, 1.0 - held, 1] * 4).double().view_as(made.latent)
+    here, weights = point(model, observe(model, photo(1), LABEL), photo(2)), (2.0, 0.3)
+    whole = jacobian(here)
+    each = flat(torch.full_like(r, weights[k >= here.count]) for k, r in enumerate(here.residuals))
+    downhill = here.downhill(weights)
+    torch.testing.assert_close(downhill.flatten(), -(whole.T @ (each * flat(here.residuals).detach())))
+    free = torch.tensor([1.0, 1.0 - held, 1] * 4).double().view_as(here.at)
     kept = free.flatten().bool()
-    normal = whole.T @ (each[:, None] * whole) + 0.1 * 0.7 * torch.eye(12).double()
+    normal = whole.T @ (each[:, None] * whole) + 0.07 * torch.eye(12).double()
     exact = torch.linalg.solve(normal[kept][:, kept], downhill.flatten()[kept])
-    spent = []
+    spent, pairs = [], []
     for _ in range(2):
-        before = bend.passes
-        step = bend.solve(free * downhill, free, weights, 0.1, None).flatten()
+        before = here.problem.passes
+        step = curvature.solve(here, free * downhill, free, weights, 0.07, pairs, None).flatten()
         torch.testing.assert_close(step[kept], exact)
         assert not step[~kept].any()
-        spent.append(bend.passes - before)
+        spent.append(here.problem.passes - before)
     assert spent[1] < spent[0] / 2
 
 

@@ -473,7 +473,7 @@ def test_the_name_of_a_kept_search_holds_all_that_it_depends_on(monkeypatch):
 
 
 def test_searches_that_differ_are_kept_apart_and_one_without_a_name_is_refused():
-    apart = [GaussNewton(), GaussNewton(passes=90), GaussNewton(labels=label_recovery.bias_counts)]
+    apart = [GaussNewton(), GaussNewton(passes=90), GaussNewton(steps=9)]
     assert len({kept_run(attack, 0, "cpu").path for attack in apart}) == 3
     nameless = replace(gradient_inversion.annealed(10), schedule=lambda progress: 1.0)
     with pytest.raises(ValueError, match="(?s)attack=.*<lambda>.*write a function with def"):
