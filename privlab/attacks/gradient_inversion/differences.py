@@ -45,15 +45,16 @@ class Difference:
     def update(self, loss: Loss, inputs: Sequence[Tensor]) -> Gradients:
         """dL/d(weights), without a graph; dL/d(inputs) and the pattern are noted for `vjp`."""
         wanted = [*inputs, *self.parameters.values()]
+
+        def gradients(forward: Forward) -> tuple[Tensor, ...]:
+            return torch.autograd.grad(loss(forward), wanted, materialize_grads=True)
+
         if self.forward is None:
-            careful = torch.autograd.grad(loss(stateless(self.model)), wanted, materialize_grads=True)
-            plain = runs_plain(
-                self.model, careful, lambda: torch.autograd.grad(loss(self.model), wanted, materialize_grads=True)
-            )
-            self.forward = self.model if plain else stateless(self.model)
+            careful = stateless(self.model)
+            plain = runs_plain(self.model, gradients(careful), lambda: gradients(self.model))
+            self.forward = self.model if plain else careful
         with self.pattern.recorded():
-            value = loss(self.forward)
-        both = torch.autograd.grad(value, wanted, materialize_grads=True)
+            both = gradients(self.forward)
         self.here = both[: len(inputs)]
         return dict(zip(self.parameters, both[len(inputs) :], strict=True))
 
