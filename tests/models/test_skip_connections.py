@@ -439,7 +439,9 @@ def test_what_cannot_be_cut_is_told(small):
             skip_connections.scale(model, stage, k)
     with torch.device("meta"):
         for name in ("vgg11", "swin_tiny_patch4_window7_224", "coatnet_0_rw_224", "efficientnetv2_s", "morph_1"):
-            with pytest.raises(ValueError, match="has no skip connections, or some that are not known here.*ResNet, DenseNet"):
+            with pytest.raises(
+                ValueError, match="has no skip connections, or some that are not known here.*ResNet, DenseNet"
+            ):
                 skip_connections.stages(models.build(name))
 
 
