@@ -149,15 +149,6 @@ def test_noise_makes_a_family_larger_where_it_drowns_a_direction(photos, noise, 
     assert (space.hidden > 16) == grows
 
 
-def test_the_family_needs_neither_labels_nor_any_other_gradient(photos):
-    model = victim()
-    x, y = photos.take([0, 1])
-    leak = dataclasses.replace(observe(model, x, y).only(FIRST), labels=None)
-    normalised = model.normalise(x.double())
-    space = search_spaces.family(model, leak)
-    assert (space.images(space.begin(normalised)) - normalised).abs().max() < 1e-10
-
-
 # -- any affine space -----------------------------------------------------------------------------------------------------
 
 
