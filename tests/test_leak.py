@@ -203,27 +203,29 @@ def test_one_image_and_the_same_image_twice_have_one_gradient(norm, mode, dtype)
 class Keeping(nn.Module):
     """A bias of the logits that a layer computes from its weights, and keeps, as timm's LeViT does."""
 
-    def __init__(self):
+    def __init__(self, name):
         super().__init__()
-        self.weight, self.cache = nn.Parameter(torch.arange(10.0) / 10), {}
+        self.weight, self.held = nn.Parameter(torch.arange(10.0) / 10), {}
+        setattr(self, name, self.held)
 
     def forward(self, x):
-        if "bias" not in self.cache:
-            self.cache["bias"] = self.weight.square()
-        return x.flatten(1)[:, :10] + self.cache["bias"]
+        if "bias" not in self.held:
+            self.held["bias"] = self.weight.square()
+        return x.flatten(1)[:, :10] + self.held["bias"]
 
 
 @pytest.mark.parametrize("look", ["never", "with a graph"])
-def test_what_a_layer_keeps_breaks_no_gradient_and_stays_with_the_layer(look):
+@pytest.mark.parametrize("name", ["cache", "memory"])
+def test_what_a_layer_keeps_breaks_no_gradient_and_stays_with_the_layer(name, look):
     x, y = images(), torch.tensor([3])
-    model = Keeping()
+    model = Keeping(name)
     if look != "never":
         F.cross_entropy(model(x), y).backward()  # frees the graph
         model.weight.grad = None
-    held, before = model.cache, dict(model.cache)
+    held, before = model.held, dict(model.held)
     first, second = (observe(model, x, y).grads["weight"] for _ in range(2))
     assert first.any() and torch.equal(first, second)
-    assert model.cache is held and held.keys() == before.keys() and all(held[n] is before[n] for n in held)
+    assert getattr(model, name) is held and held.keys() == before.keys() and all(held[n] is before[n] for n in held)
     right = (F.cross_entropy(x.flatten(1)[:, :10] + model.weight.square(), y),)
     torch.testing.assert_close(first, torch.autograd.grad(right, model.weight)[0])
 

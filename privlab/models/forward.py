@@ -64,8 +64,8 @@ def functional(model: nn.Module) -> Callable[[Gradients, Tensor], Tensor]:
 def forgetful(model: nn.Module) -> Iterator[None]:
     """Inside, layers write into copies of their buffers, and find their caches empty; afterwards both are what they were.
 
-    A cache is a dict with "cache" in its name. timm's LeViT, EfficientFormer and TinyViT keep attention biases there in eval mode, with the
-    graph of the call that made them: freed, or never made, it gives the next call an error, or no gradient.
+    A cache is a dict with "cache" in its name, or what has a graph in a dict of another. timm's LeViT, EfficientFormer and TinyViT keep
+    attention biases so in eval mode: of a call whose graph is freed, or was never made, they give the next one an error, or no gradient.
     """
     copies: dict[int, Tensor] = {}  # two layers may share a buffer
     held = []
@@ -74,9 +74,11 @@ def forgetful(model: nn.Module) -> Iterator[None]:
         held.append((buffers, dict(buffers.items())))
         for name, buffer in held[-1][1].items():
             buffers[name] = None if buffer is None else copies.setdefault(id(buffer), buffer.clone())
-        for cache in [value for name, value in vars(module).items() if "cache" in name and isinstance(value, dict)]:
-            held.append((cache, dict(cache)))
-            cache.clear()
+        for name, own in vars(module).items():
+            if isinstance(own, dict) and name not in OF_A_MODULE:
+                held.append((own, dict(own)))
+                for key in [key for key, value in own.items() if "cache" in name or _has_graph(value)]:
+                    del own[key]
     try:
         yield
     finally:
@@ -85,6 +87,13 @@ def forgetful(model: nn.Module) -> Iterator[None]:
                 del now[name]
             for name, value in before.items():
                 now[name] = value
+
+
+OF_A_MODULE = frozenset(vars(nn.Module()))  # its parameters, hooks and mode
+
+
+def _has_graph(value: object) -> bool:
+    return isinstance(value, Tensor) and value.grad_fn is not None
 
 
 def kept(model: nn.Module) -> list[dict[str, tuple[int, int]]]:
