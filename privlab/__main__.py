@@ -218,7 +218,7 @@ def audit(options: Namespace) -> int:
     out = options.out or Path("runs") / f"audit_{options.name}"
     _keeps_what_is_done()
     model = photographs.named(options.name, options.classes, options.weights)
-    images, labels, public = photographs.photographs(options.images, model)
+    images, labels, public = photographs.photographs(options.images, model, options.name)
     make_folder(out)
     told = dict(name=options.name, public=public, steps=options.steps, progress=sys.stderr.isatty())
     found = audit(model, images, labels, **told)

@@ -23,8 +23,6 @@ def pixels(argument: str, images: Any) -> Tensor:
     if not isinstance(images, Tensor) or not images.is_floating_point() or images.ndim != 4 or not images.numel():
         got = f"{tuple(images.shape)} of {images.dtype}" if isinstance(images, Tensor) else type(images).__name__
         raise ValueError(f"{argument}: got {got}; give a tensor of floats {LAYOUT} with values in [0, 1]")
-    if images.layout is not torch.strided or images.is_meta or images.is_nested:
-        raise ValueError(f"{argument}: got a tensor that is sparse, nested or on meta; give a dense one {LAYOUT}")
     check_range(argument, images, "give values in [0, 1]; the model's `normalise` normalises them")
     return images.detach().cpu().float().clamp(0, 1)  # a hundredth beside it passed for rounding
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from privlab import metrics
 
 TARGET, SLACK = 15.0, 0.5  # dB: a picture shows its image above that, and so far above a flat one
-GAIN = 2.0  # dB above all pictures that look at no gradient, each at its best brightness and contrast: a correlation of 0.6
+GAIN = 1.0  # dB above all pictures that look at no gradient, each at its best brightness and contrast: a correlation of 0.45
 OF_A_SQUARE = 10.0  # the same of a square of the image, among which the best is sought
 EXACT = 200.0  # dB: more than floats hold
 IMAGE, UP_TO, SQUARE = "the image", "the image up to brightness and contrast", "a square of the image"
@@ -34,24 +34,25 @@ class Judge:
         self.blind = max(_psnr(fitted(picture, image), image) for picture in blind)
 
     def look(self, start: Tensor, step: Tensor) -> Look:
-        """At the picture start + step, where start is what an attacker knows without a gradient; a step of another size is resized."""
+        """At the picture start + step, where start is what an attacker knows without a gradient; a smaller step is held against squares."""
         if step.shape != self.image.shape:
-            if (square := self._square(step)) is not None:
-                return square
-            step = F.interpolate(step, self.image.shape[2:], mode="bilinear")
+            return self._at_a_square(step)
         picture, near = (start + step).clamp(0, 1), fitted(step, self.image, start)
         plain, best = _psnr(picture, self.image), _psnr(near, self.image)
         if plain > self.level:
             return Look(IMAGE, plain, best, picture)
         return Look(UP_TO if best > self.blind + GAIN else "", plain, best, near)
 
-    def _square(self, step: Tensor) -> Look | None:
-        """That square of the image, of those side by side, which a small picture fits best; None where it fits none."""
+    def _at_a_square(self, step: Tensor) -> Look:
+        """Beside that square of the image, of those side by side, which it fits best."""
         side, shape = step.shape[2], (-1, *step.shape[1:])
         squares = F.unfold(self.image, side, stride=side)[0].T.reshape(shape).split(1)
-        looks = [Look(SQUARE, _psnr(step, s), _psnr(near := fitted(step, s), s), near) for s in squares]
-        gains = [look.fitted - _psnr(fitted(0 * s, s), s) for look, s in zip(looks, squares, strict=True)]
-        return looks[gains.index(max(gains))] if max(gains, default=0.0) > OF_A_SQUARE else None
+        pictures = [fitted(step, square) for square in squares]
+        bests = [_psnr(near, square) for near, square in zip(pictures, squares, strict=True)]
+        gains = [best - _psnr(fitted(0 * s, s), s) for best, s in zip(bests, squares, strict=True)]
+        i = gains.index(max(gains))
+        whole = F.interpolate(pictures[i], self.image.shape[2:])
+        return Look(SQUARE if gains[i] > OF_A_SQUARE else "", _psnr(step, squares[i]), bests[i], whole)
 
 
 def fitted(step: Tensor, image: Tensor, start: Tensor | float = 0.0) -> Tensor:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from torch import Tensor
 
-from privlab.auditing.forms import COMPUTED, SHORT, Defence, Solve
+from privlab.auditing.forms import COMPUTED, Defence, Solve
 from privlab.auditing.judge import GAIN, TARGET, UP_TO
 from privlab.compute.atomic import write_atomic
 from privlab.notebook import plots
@@ -28,15 +28,16 @@ th, td {{text-align: left; padding: .3rem .9rem .3rem 0; border-bottom: 1px soli
 """
 CLEAR = """No closed form of this book reads an image from one image's gradient of this model. That is no proof that it is safe: a longer
 search, or algebra that we do not know, may."""
-FORMS = """The best that algebra makes of one image's gradient, over the images: its PSNR as it comes, with its best brightness and
-contrast (a factor and a shift of all pixels), and so after rounding to bfloat16; how many unknowns of the linear system are determined."""
+FORMS = """The best that algebra makes of one image's gradient, over the images: its PSNR as it comes, and with its best brightness and
+contrast, a factor and a shift of all pixels."""
+UNTRIED = "No closed form reads an image, so no defence was tried. Lab 13 has noise against a search."
 DEFENCES = f"""A defence holds where no picture is above {TARGET:g} dB as it comes, or {GAIN:g} dB nearer than those that look at no
 gradient, each at its best brightness and contrast. Noise is Gaussian, and the attacker knows its norm (over the gradient's). What a defence
 costs in accuracy is not measured, nor what it leaves to a search. Look at the pictures: no measure sees all that an eye sees."""
 SEARCH = """A lower bound, no verdict: gradient matching (`presets.annealed`) from noise on image 0, its label and all gradients known.
 So few steps seldom show anything, at large sizes above all."""
 PARTS = """Share: of the squared length of image 0's gradient. Rank: the least of the part's matrices (squared length over squared largest
-singular value). At 1.0 all rows are multiples of one, which is what entered there: the image, or features of it."""
+singular value). At 1.00 all rows are multiples of one, which is what entered there: the image, or features of it."""
 LIMITS = """Not looked at: batches and several local steps, where images hide among each other; train mode; membership and attribute
 inference, which need the training data (labs 01 to 03); model inversion (lab 11); longer searches and priors (labs 06, 07)."""
 
@@ -119,26 +120,32 @@ class Audit:
     def _sections(self) -> Iterator[tuple[str, str, pd.DataFrame | None]]:
         """Title, words, table."""
         yield f"What a gradient of {self.name} gives away", headline(self), None
-        why = [f"{form} does not apply: {reason}." for form, reason in self.why.items()]
-        yield "Closed forms", " ".join([FORMS, *why]), _closed_forms(self)
-        held = [(_what(d), _dB(d.psnr), _dB(d.fitted), "yes" if d.holds else "no") for d in self.defences]
-        words = (
-            DEFENCES
-            if held
-            else "No closed form reads an image, so no defence was tried. Lab 13 has noise against a search."
-        )
-        yield "What would stop them", words, _table(held, "defence", "left as it comes", "at its best", "holds")
-        s = self.search
+        best: dict[str, Solve] = {}  # form -> its best on any image
+        for solve in sorted((s for s in self.solves if s.how == COMPUTED), key=_worth):
+            best[solve.form] = solve
         rows = [
-            (f"after {s.steps} steps ({s.ended})", _dB(s.psnr), _dB(s.fitted)),
-            ("without a gradient", "", _dB(s.blind)),
+            (form, s.shows or "nothing", _dB(s.psnr), _dB(s.fitted), ", ".join(s.names)) for form, s in best.items()
         ]
-        yield "A short search", SEARCH, _table(rows, "picture", "as it comes", "at its best")
-        parts = [
-            (n, f"{many:,}", f"{share:.1%}", "" if rank is None else f"{rank:.1f}")
-            for n, many, share, rank in self.parts
+        table = pd.DataFrame(
+            rows, columns=["closed form", "shows", "as it comes", "at its best", "reads the gradients of"]
+        )
+        why = [f"{form} does not apply: {reason}." for form, reason in self.why.items()]
+        yield "Closed forms", " ".join([FORMS, *why]), table if rows else None
+        left = [
+            (", ".join(d.withheld) or d.name, _dB(d.psnr), _dB(d.fitted), "yes" if d.holds else "no")
+            for d in self.defences
         ]
-        yield "Which parts speak", PARTS, _table(parts, "part", "numbers", "share", "rank")
+        table = pd.DataFrame(left, columns=["noise, or withheld", "left as it comes", "at its best", "holds"])
+        yield "What would stop them", DEFENCES if left else UNTRIED, table if left else None
+        s = self.search
+        found = [(f"{s.steps} steps", _dB(s.psnr), _dB(s.fitted), s.ended), ("no gradient", "", _dB(s.blind), "")]
+        yield (
+            "A short search",
+            SEARCH,
+            pd.DataFrame(found, columns=["picture", "as it comes", "at its best", "ended by"]),
+        )
+        parts = pd.DataFrame([part._asdict() for part in self.parts]).round(3).fillna("")
+        yield "Which parts speak", PARTS, parts
         yield "What was looked at, and what was not", f"{self.about}. {LIMITS}", None
 
 
@@ -146,39 +153,16 @@ def headline(audit: Audit) -> str:
     """The first thing to know of an audit."""
     if not audit.leaks:
         return CLEAR
-    best, (read, images) = (
-        max(audit.leaks, key=_worth),
-        ({s.image for s in some} for some in (audit.leaks, audit.solves)),
-    )
+    best, read, images = max(audit.leaks, key=_worth), {s.image for s in audit.leaks}, audit.pictures["the images"]
     return (
         f"Without a search, an attacker reads {len(read)} of {len(images)} images, each from its own gradient. The clearest is "
         f"{best.shows}, at {_dB(best.psnr)} as it comes and {_dB(best.fitted)} with its best brightness and contrast; 30 look clean."
     )
 
 
-def _closed_forms(audit: Audit) -> pd.DataFrame | None:
-    rows = []
-    for form in dict.fromkeys(solve.form for solve in audit.solves):
-        best = max((s for s in audit.solves if (s.form, s.how) == (form, COMPUTED)), key=_worth)
-        short = max((s.fitted for s in audit.solves if (s.form, s.how) == (form, SHORT)), default=None)
-        shows, rank = best.shows or "nothing", f"{best.rank} of {best.unknowns}"
-        rows.append((form, shows, _dB(best.psnr), _dB(best.fitted), _dB(short), rank, ", ".join(best.names)))
-    return _table(
-        rows, "closed form", "shows", "as it comes", "at its best", "bfloat16", "rank", "reads the gradients of"
-    )
-
-
-def _table(rows: list[Any], *columns: str) -> pd.DataFrame | None:
-    return pd.DataFrame(rows, columns=list(columns)) if rows else None
-
-
 def _worth(solve: Solve) -> tuple[bool, bool, float]:
     return bool(solve.shows), solve.shows != UP_TO, solve.fitted
 
 
-def _what(defence: Defence) -> str:
-    return f"withhold {', '.join(defence.withheld)}" if defence.withheld else defence.name
-
-
 def _dB(value: float | None) -> str:
-    return "nothing" if value is None else f"{value:.1f} dB"
+    return "none" if value is None else f"{value:.1f} dB"

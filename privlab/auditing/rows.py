@@ -58,7 +58,7 @@ def rows(grads: Gradients, numbers: int) -> Iterator[Row]:
 
 
 def _views(gradient: Tensor, numbers: int) -> Iterator[View]:
-    """Ways to take a gradient for a matrix of nearly rank one, or of so many columns."""
+    """Ways to take a gradient for a matrix of nearly rank one with enough columns."""
     sizes = {math.prod(gradient.shape[k:]) for k in range(1, gradient.ndim)}
     sizes |= {gradient.numel() // size for size in sizes} | {numbers}
     for size in sizes:
@@ -68,7 +68,7 @@ def _views(gradient: Tensor, numbers: int) -> Iterator[View]:
             matrix = view(gradient).float()
             largest = matrix[matrix.norm(dim=1).topk(min(TOP, len(matrix))).indices]
             first, *others = torch.linalg.svdvals(largest).square().tolist()
-            if first > 0 and (size == numbers or sum(others) <= REST**2 * first):
+            if first > 0 and sum(others) <= REST**2 * first:
                 yield view
 
 

@@ -236,7 +236,7 @@ def test_the_command_takes_a_folder_weights_and_classes(tiny, tmp_path):
     given = ("--images", tmp_path / "photos", "--weights", tmp_path / "mine.safetensors", "--classes", 3)
     assert run("vit_cifar", *given, "--out", tmp_path) == 0
     assert same(photographs.named("vit_cifar", 3, tmp_path / "mine.safetensors"), model)
-    images, labels, public = photographs.photographs(str(tmp_path / "photos"), model)
+    images, labels, public = photographs.photographs(str(tmp_path / "photos"), model, "vit_cifar")
     assert images.shape == (3, 3, 32, 32) and public is None
     assert labels.tolist() == model(model.normalise(images)).argmax(1).tolist()
 
@@ -244,7 +244,7 @@ def test_the_command_takes_a_folder_weights_and_classes(tiny, tmp_path):
 def test_sets_are_as_they_are_and_labels_count_modulo_the_classes():
     model = models.build("vit_cifar", num_classes=3, depth=1)
     held = data.load("cifar10_samples")
-    images, labels, public = photographs.photographs("cifar10_samples", model)
+    images, labels, public = photographs.photographs("cifar10_samples", model, "vit_cifar")
     order = torch.randperm(20, generator=torch.Generator().manual_seed(0)).tolist()
     torch.testing.assert_close(images, held.take(order[:4])[0])
     assert public.shape == (16, 3, 32, 32) and labels.tolist() == [held.labels[i].item() % 3 for i in order[:4]]
@@ -255,7 +255,7 @@ def test_sets_are_as_they_are_and_labels_count_modulo_the_classes():
     [
         (["vit_cifr"], "privlab audit: name='vit_cifr' is not in the zoo; nearest: vit_cifar"),
         (["vit_cifar", "--steps", 0], "steps=0 searches nothing"),
-        (["vit_cifar", "--images", "cifar10_sample"], "is no folder with images, nor a set; did you mean 'cifar10_samples'?"),
+        (["vit_cifar", "--images", "cifar10_sample"], "has no image, and is no known set; did you mean 'cifar10_samples'?"),
         (["vit_cifar", "--images", "{tmp}/broken"], "cannot identify image file"),
         (["vit_cifar", "--weights", "{tmp}/junk.safetensors"], "junk.safetensors' are no safetensors of vit_cifar"),
     ],
