@@ -52,7 +52,7 @@ class Size:
     repeats: how many are registered and judged, all of them and no others.
     stands_for: what a reader must know to place the numbers: "the paper's networks, 12 photographs", "small networks, 2,000 images".
     own: whether it is the paper's own setting; only then a verdict speaks about the paper.
-    first: number of the first repeat; that of the size if not given.  more: arguments of the measuring function, plain JSON.
+    first: number of the first repeat; that of the size if not given.  settings: arguments of the measuring function, plain JSON.
     """
 
     repeats: int
@@ -62,16 +62,9 @@ class Size:
     first: int | None
 
     def __init__(
-        self,
-        repeats: int,
-        stands_for: str,
-        own: bool = False,
-        settings: Any = (),
-        first: int | None = None,
-        **more: Any,
+        self, repeats: int, stands_for: str, own: bool = False, first: int | None = None, **settings: Any
     ) -> None:
-        self.repeats, self.stands_for, self.own, self.first = repeats, stands_for, own, first
-        self.settings = {**dict(settings), **more}
+        self.repeats, self.stands_for, self.own, self.first, self.settings = repeats, stands_for, own, first, settings
 
 
 @dataclass(frozen=True)

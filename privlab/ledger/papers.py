@@ -107,6 +107,8 @@ class Claim:
     @property
     def denied_in_print(self) -> bool:
         """Whether the paper's own numbers contradict the comparison, or a part of it that has to hold and has all its numbers in print."""
+        if not self.numbers:
+            return False
         compare, printed = parse(self.compare), {number.name: number.mean for number in self.numbers}
         parts = compare.parts if isinstance(compare, Joined) and compare.every else [compare]
         known = [part for part in parts if printed.keys() >= {n for a in atoms(part) for n in names(a.left, a.right)}]

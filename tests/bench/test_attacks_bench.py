@@ -18,12 +18,10 @@ import torch.nn.functional as F
 from privlab import data, training
 from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import (
-    cases,
     conditional_gan,
     distillation,
     evaluation,
     gans,
-    generator_files,
 )
 from privlab.data import attributes, private_public
 from privlab.training import shadow_models
@@ -116,8 +114,7 @@ def test_what_each_attack_brings_back(kind, variant, table):
     fleet.train(jobs=1)
 
     def attacked(i, draw, model, attack, generator, beside, trained_s):
-        case = cases.Case(fleet, i, None, generator_files.save(generator), range(len(draw.people)), attack, i, beside)
-        found, seconds = timed(lambda: cases.searched(case))
+        found, seconds = timed(lambda: attack.run_once(model, generator, range(len(draw.people)), i, beside))
         verdict = asked[i].score(found.images, found.targets, model)
         return dict(
             acc=fleet.right(i, draw.test),

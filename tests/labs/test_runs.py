@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 
 from privlab import data
-from privlab.data import attributes, identities, sources
+from privlab.data import faces as layouts
+from privlab.data import sources
 from privlab.runner import catalogue, pairing
 from privlab.teaching import student_edition
 
@@ -127,9 +128,8 @@ def faces(smoke, tmp_path):
     for k in range(400):
         person = f"facescrub/{'actors' if k < 50 else 'actresses'}/faces/P_{k // 10}/{k}.png"
         save(orl.pixels[k], own / (person if k < 100 else f"ffhq/thumbnails128x128/00000/{k - 100:05d}.png"))
-    attributes.prepare("utkface", own / "utkface", to=folder, progress=False)
-    for name in ("facescrub", "ffhq"):
-        identities.prepare(name, own / name, 32, to=folder, progress=False)
+    for name, size in (("utkface", 64), ("facescrub", 32), ("ffhq", 32)):
+        layouts.prepare(name, own / name, size, folder, progress=False)
     return folder
 
 
