@@ -242,9 +242,10 @@ def ffhq(folder: Path) -> Rows:
     )
 
 
+CELEBA_HOME = "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html (for research that is not commercial)"
 LAYOUTS = {
-    "celeba": Layout(celeba, "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html (for research that is not commercial)", 20_000),
-    "celeba_people": Layout(celeba_people, "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html (for research that is not commercial)"),
+    "celeba": Layout(celeba, CELEBA_HOME, 20_000),
+    "celeba_people": Layout(celeba_people, CELEBA_HOME),
     "utkface": Layout(utkface, "https://susanqq.github.io/UTKFace/ (for research that is not commercial)", 20_000),
     "fairface": Layout(fairface, "https://github.com/joojs/fairface (CC BY 4.0)", 20_000),
     "facescrub": Layout(facescrub, "https://vintage.winklerbros.net/facescrub.html (addresses of photographs, for research)"),

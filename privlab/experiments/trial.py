@@ -92,7 +92,7 @@ class Trial:
 
         mse is that of normalised images: Zhang et al. 2024 and Lu et al. 2022 print values that no images in [0, 1] have.
         """
-        images, normalise = images.cpu(), photographs(self.name).normalise
+        images, normalise = images.cpu(), data.NORMALISE[self.name]
         for metric in which.split():
             if metric == "mse":
                 score = F.mse_loss(normalise(images), normalise(self.images))

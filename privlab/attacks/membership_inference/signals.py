@@ -10,8 +10,6 @@ so that neither p nor 1 - p is ever the difference of two nearly equal numbers. 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -76,11 +74,6 @@ def margin(logits: Tensor, labels: Tensor) -> Tensor:
     """
     z, y = _checked(logits, labels)
     return log_odds(z, y).squeeze(-1)
-
-
-SCORES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    signal.__name__: signal for signal in (loss, confidence, entropy, modified_entropy, correct, margin)
-}
 
 
 def log_odds(z: Tensor, y: Tensor) -> Tensor:

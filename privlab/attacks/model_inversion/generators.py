@@ -83,8 +83,7 @@ class Eigenfaces(PlainLatents, nn.Module):
 
     def __init__(self, mean: Tensor, components: Tensor, deviations: Tensor, explained: float) -> None:
         super().__init__()
-        channels, height, side = mean.shape[1:]
-        self.width, self.shape = len(components), (channels, height, side)
+        self.width, self.shape = len(components), shape_of(mean)
         self.explained = explained
         for name, tensor in {"mean": mean, "components": components, "deviations": deviations}.items():
             self.register_buffer(name, tensor)

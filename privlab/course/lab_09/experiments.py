@@ -150,9 +150,10 @@ def searches(repeat: int, passes: int, device: str = "cpu", **how: Any) -> Value
         apart.append(trial.from_grey(model))
         yield f"from_grey[step_{n}]", apart[-1]
         if n in CURVED:
-            yield f"fair_weight[step_{n}]", trial.fair(model)
+            weight = trial.fair(model)
+            yield f"fair_weight[step_{n}]", weight
             yield from trial.scores(f"one_weight, step_{n}", trial.inverted(model).images, SCORES)
-            yield from trial.scores(f"fair, step_{n}", trial.calibrated(model), SCORES)
+            yield from trial.scores(f"fair, step_{n}", trial.inverted(model, weight).images, SCORES)
             curved = trial.gauss_newton(model, passes)
             yield from trial.scores(f"gauss_newton, step_{n}", curved.images, SCORES)
             yield f"relative_residual[gauss_newton, step_{n}]", relative_residual(curved, model)

@@ -257,18 +257,14 @@ def stronger_attacks(
             model = {**shape, "in_chans": draw.public.shape[1]}
             how_student = dict[str, Any](model=model, seed=seed, epochs=3, batch_size=64, **quiet)
             beside.append(distillation.distil(victim, student, draw.public, **how_student))
-        attacks: dict[
-            str, tuple[Any, Any, list[Any]]
-        ] = {  # the search, its generator, and what is asked beside the victim
+        ppa = model_inversion.ppa(**(one_each | dict(candidates=2 * take)), pool=500, views=10)
+        # the search, its generator, and what is asked beside the victim
+        attacks: dict[str, tuple[Any, Any, list[Any]]] = {
             "gmi": (model_inversion.gmi(**one_each), gmi, []),
             "kedmi": (model_inversion.kedmi(**one_each), kedmi, []),
             "lomma": (model_inversion.lomma(model_inversion.kedmi(**one_each)), kedmi, beside),
             "plg_mi": (model_inversion.plg_mi(**one_each), plg_mi, []),
-            "ppa": (
-                model_inversion.ppa(lr=0.1, steps=steps, pool=500, candidates=2 * take, kept=take, views=10),
-                gmi,
-                [],
-            ),
+            "ppa": (ppa, gmi, []),
         }
         for attack, (search, generator, helpers) in attacks.items():
             result = search.run_once(victim, generator, range(len(draw.people)), seed, helpers)

@@ -170,7 +170,7 @@ class People:
         parts = [range(a, min(a + chunk, self.people)) for a in range(0, self.people, chunk)]
         model, prior = fleet.model(0, at).to(self.device), self.prior.to(self.device)
         best = results.joined([self.attack.run_once(model, prior, some, self.seed) for some in parts]).best(self.shown)
-        score = self.judge.score(best.images, best.targets, fleet.model(0, at))
+        score = self.judge.score(best.images, best.targets, model)
         return Reconstruction(
             acc=100 * fleet.right(0, self.draw.test, at),
             attacc=100 * score.accuracy,

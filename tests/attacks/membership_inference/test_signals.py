@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from privlab.attacks.membership_inference import signals
 
 NAMES = ["loss", "confidence", "entropy", "modified_entropy", "correct", "margin"]
+SCORES = {name: getattr(signals, name) for name in NAMES}
 
 
 def definitions(logits, label):
@@ -32,15 +33,7 @@ def definitions(logits, label):
 
 
 def one(logits, label):
-    return {
-        name: f(torch.tensor([logits], dtype=torch.float64), torch.tensor([label]))
-        for name, f in signals.SCORES.items()
-    }
-
-
-def test_six_signals_by_their_names():
-    assert list(signals.SCORES) == NAMES
-    assert all(getattr(signals, name) is signal for name, signal in signals.SCORES.items())
+    return {name: f(torch.tensor([logits], dtype=torch.float64), torch.tensor([label])) for name, f in SCORES.items()}
 
 
 def test_by_hand():
@@ -48,7 +41,7 @@ def test_by_hand():
     z = torch.tensor([[0.0, 2.0, 5.0]] * 2).clamp(min=1).log()
     y = torch.tensor([1, 2])
     log = lambda *x: torch.tensor(x, dtype=torch.float64).log()  # noqa: E731
-    found = {name: f(z.double(), y) for name, f in signals.SCORES.items()}
+    found = {name: f(z.double(), y) for name, f in SCORES.items()}
     close = dict(rtol=1e-7, atol=1e-7)  # the logits were rounded to float32
     torch.testing.assert_close(found["loss"], log(1 / 4, 5 / 8), **close)
     torch.testing.assert_close(found["confidence"], torch.tensor([0.25, 0.625], dtype=torch.float64), **close)
@@ -89,7 +82,7 @@ def test_beyond_saturation_margin_and_loss_still_rank(gap):
     assert signals.confidence(z, y).tolist() == [1, 1]
     assert torch.allclose(signals.margin(z, y).diff(), torch.ones(1, dtype=torch.float64))
     for name in ("loss", "entropy", "modified_entropy"):
-        lower, higher = signals.SCORES[name](z, y).tolist()
+        lower, higher = SCORES[name](z, y).tolist()
         if name == "modified_entropy" and gap > 350:
             assert lower == higher == 0  # it goes with the square of 1 - p, which float64 holds to 350
         else:
@@ -100,7 +93,7 @@ def test_sure_and_wrong_is_finite_and_ranks_last():
     z = torch.tensor([[0.0, 200.0], [0.0, 201.0], [0.0, 0.5], [200.0, 0.0]], dtype=torch.float64)
     y = torch.zeros(4, dtype=torch.int64)
     for name in ("loss", "modified_entropy", "margin"):
-        order = signals.SCORES[name](z, y).argsort().tolist()
+        order = SCORES[name](z, y).argsort().tolist()
         assert order == [1, 0, 2, 3], name
     assert signals.entropy(z, y).argmin() == 2  # it does not see that the first two are wrong
     torch.testing.assert_close(signals.modified_entropy(z, y)[0], torch.tensor(-400.0, dtype=torch.float64))
@@ -112,7 +105,7 @@ def test_laws(seed):
     g = torch.Generator().manual_seed(seed)
     z, y = 5 * torch.randn(7, 4, generator=g, dtype=torch.float64), torch.randint(4, (7,), generator=g)
     order = torch.randperm(4, generator=g)
-    for name, signal in signals.SCORES.items():
+    for name, signal in SCORES.items():
         torch.testing.assert_close(signal(z + 30, y), signal(z, y), rtol=1e-10, atol=1e-10)
         moved = signal(z[:, order], order.argsort()[y])
         torch.testing.assert_close(moved, signal(z, y), rtol=1e-12, atol=1e-12)
@@ -128,7 +121,7 @@ def test_any_float_type_and_leading_axes(dtype):
     z = (4 * torch.randn(2, 3, 5, 4, generator=g)).to(dtype)  # (queries, models, n, classes)
     y = torch.randint(4, (5,), generator=g, dtype=torch.int32)
     before = z.clone()
-    for signal in signals.SCORES.values():
+    for signal in SCORES.values():
         found = signal(z, y)
         assert found.shape == (2, 3, 5) and found.dtype == torch.float64
         assert torch.equal(found[1, 2], signal(z[1, 2].double(), y))
@@ -160,4 +153,4 @@ def test_of_equal_logits_the_first_is_the_prediction():
 )  # fmt: skip
 def test_errors(name, logits, labels, message):
     with pytest.raises(ValueError, match=message):
-        signals.SCORES[name](logits, labels)
+        SCORES[name](logits, labels)
