@@ -6,7 +6,6 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -54,32 +53,24 @@ def peak_gb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 
-def has_kernels(capability: tuple[int, int], built_for: Sequence[str]) -> bool:
-    """Whether a torch computes on a card of this capability, such as (7, 5).
-
-    built_for: torch.cuda.get_arch_list(). Code for sm_80 runs on 8.0 to 8.9, and compute_80 is compiled for any later card.
-    """
-    known = re.findall(r"(sm|compute)_(\d+)(\d)", " ".join(built_for))
-    return not known or any(  # AMD's have other names
-        (int(major), int(minor)) <= capability and (kind == "compute" or int(major) == capability[0])
-        for kind, major, minor in known
-    )
-
-
 def device(name: str = "auto", here: bool = True) -> str:
     """The torch device to compute on: "auto" is CUDA where there is a card that torch has kernels for, and the CPU elsewhere.
 
     It calls `exact_float32`.  here, errors: see `check_device`.
     """
-    import torch
-
     exact_float32()
     check_device(name, here)
-    if name != "auto":
-        return name
-    cuda = torch.cuda
-    fits = cuda.is_available() and has_kernels(cuda.get_device_capability(), cuda.get_arch_list())
-    return "cuda" if fits else "cpu"
+    return name if name != "auto" else "cuda" if _computes() else "cpu"
+
+
+def _computes() -> bool:
+    """Whether torch can add on the GPU: it finds cards, too, that it was not built for."""
+    import torch
+
+    try:
+        return torch.cuda.is_available() and bool(torch.ones(1, device="cuda") + 1 == 2)
+    except RuntimeError:
+        return False
 
 
 def check_device(name: str, here: bool = True) -> None:

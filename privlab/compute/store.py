@@ -79,13 +79,6 @@ class Run:
         self.kind, self.config = kind, _plain(config)
         self.path = Path(root or folder()) / kind / key(config)[:32]
 
-    @classmethod
-    def at(cls, path: Path | str) -> Run:
-        """The run in this folder, as another process handed it on.  Raises OSError or ValueError where there is none."""
-        path = Path(path)
-        with guarded(path / "config.json", "is corrupt", CURE):
-            return cls(path.parent.name, json.loads((path / "config.json").read_bytes()), path.parent.parent)
-
     @property
     def complete(self) -> bool:
         """Whether some process has finished this run."""
@@ -104,8 +97,7 @@ class Run:
 
     def load(self, name: str) -> dict[str, Tensor]:
         """The tensors saved under a name, on the CPU.  Raises FileNotFoundError, or ValueError for a corrupt file."""
-        path = self.path / f"{name}.safetensors"
-        with guarded(path, "is corrupt", CURE):
+        with guarded(path := self.path / f"{name}.safetensors", "is corrupt", CURE):
             return safetensors.torch.load(path.read_bytes())
 
     def note(self, name: str, content: Any) -> None:
@@ -114,8 +106,7 @@ class Run:
 
     def read(self, name: str) -> Any:
         """What `note` kept under a name.  Raises FileNotFoundError, or ValueError for a corrupt file."""
-        path = self.path / f"{name}.json"
-        with guarded(path, "is corrupt", CURE):
+        with guarded(path := self.path / f"{name}.json", "is corrupt", CURE):
             return json.loads(path.read_bytes())
 
     def finish(self) -> None:

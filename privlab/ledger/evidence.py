@@ -1,9 +1,9 @@
-"""Evidence: what was measured of an experiment at one size, a JSON line a repeat; and what was registered before it was measured.
+"""Evidence: a JSON line a repeat of an experiment at one size, and which repeats were registered before they were measured.
 
     book/evidence/registered.jsonl           which repeats are judged, and what they stand for
     book/evidence/night/MODULE.NAME.jsonl    a line a repeat, good or bad; pictures that a reader should see lie in a folder of this name
 
-The files are the memory: they are committed, and whoever has them goes on from them. They are only ever appended to.
+The files are committed, and whoever has them goes on from them. They are only ever appended to.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 
 from filelock import FileLock
@@ -23,8 +22,13 @@ from privlab.compute import atomic
 from privlab.data.sources import nearest
 from privlab.ledger.comparison import NAME
 
-# from the cheapest up; smoke proves that the code runs, and judges nothing
-SIZES = ("smoke", "class", "night", "gpu", "paper")
+SIZES = (
+    "smoke",
+    "class",
+    "night",
+    "gpu",
+    "paper",
+)  # from the cheapest up; smoke proves that the code runs, and judges nothing
 FIRST = dict(zip(SIZES, (0, 0, 1_000, 2_000, 3_000), strict=True))  # where repeats begin; no size has seen another's
 LEVEL = 0.05  # of the first try of a claim; the k-th further try is judged at .05 / 2**k
 EXACT_PSNR = 320.0  # dB, stands for the infinite PSNR of an image without any error; float64 reaches about 310
@@ -34,8 +38,7 @@ EXACT_PSNR = 320.0  # dB, stands for the infinite PSNR of an image without any e
 class Repeat:
     """One repeat of an experiment; below 0 it is a pilot, which is never judged.
 
-    digest: of what it depends on, see `experiments`.  values: name -> number, names as in psnr[cifar10, swin].
-    seconds: CPU seconds that it took.  when: seconds since 1970, UTC.
+    digest: of what it depends on, see `experiments`.  values: name -> number.  seconds: of CPU.  when: seconds since 1970, UTC.
     """
 
     repeat: int
@@ -51,9 +54,8 @@ class Repeat:
 class Registration:
     """Which repeats of an experiment are judged at a size: exactly these, when all are there; the range is never shortened or moved.
 
-    protocol, digest: of the experiment when it was registered.  stands_for: what a reader must know to place the numbers.
-    own: whether it is the paper's own setting.  when: the day, ISO 8601.
-    attempt: 0 for the first try; a further one starts behind the last repeat that was measured, and is judged at 0.05 / 2**attempt.
+    stands_for: what a reader must know to place the numbers.  own: whether it is the paper's own setting.  when: the day, ISO 8601.
+    attempt: 0 for the first try; a further one starts behind the last repeat that was measured.
     """
 
     experiment: str
@@ -73,7 +75,7 @@ class Registration:
 
 
 def checked(size: str, argument: str = "size") -> str:
-    """The name of a size, if it is one.  argument: what it was given as.  Raises ValueError with the nearest otherwise."""
+    """The name of a size.  argument: what it was given as.  Raises ValueError with the nearest for what is none."""
     if size not in SIZES:
         raise ValueError(f"{argument}={size!r} is not a {argument}{nearest(size, list(SIZES))}")
     return size
@@ -81,11 +83,11 @@ def checked(size: str, argument: str = "size") -> str:
 
 def folder() -> Path:
     """The book's evidence: $PRIVLAB_EVIDENCE, that of a checkout, or that of an installed wheel."""
-    if place := os.environ.get("PRIVLAB_EVIDENCE"):
-        return Path(place).expanduser()
     package = Path(__file__).parents[1]
     checkout = package.parent / "book" / "evidence"
-    return checkout if checkout.is_dir() else package / "evidence"
+    return Path(
+        os.environ.get("PRIVLAB_EVIDENCE") or (checkout if checkout.is_dir() else package / "evidence")
+    ).expanduser()
 
 
 def path(experiment: str, size: str, root: Path | None = None) -> Path:
@@ -96,9 +98,9 @@ def path(experiment: str, size: str, root: Path | None = None) -> Path:
 def read(
     experiment: str, size: str, digest: str | None = None, root: Path | None = None, within: range | None = None
 ) -> list[Repeat]:
-    """The repeats that are there, in the order of their numbers. Of two lines for one repeat the earlier counts.
+    """The repeats that are there of a digest (any if not given), in the order of their numbers. Of two lines for one the earlier counts.
 
-    digest: of what they depend on; any if not given.  within: their numbers; any if not given.
+    within: their numbers; any if not given.
     """
     found = sorted(lines(experiment, size, digest, root).items())
     return [min(rows, key=lambda row: row.when) for n, rows in found if within is None or n in within]
@@ -107,39 +109,31 @@ def read(
 def lines(experiment: str, size: str, digest: str | None = None, root: Path | None = None) -> dict[int, list[Repeat]]:
     """Every line of this digest, by repeat: at smoke a repeat may have one for each kind of processor."""
     file, found = path(experiment, size, root), dict[int, list[Repeat]]()
-    for row in _rows(file, file.stat().st_mtime_ns, file.stat().st_size) if file.exists() else ():
-        if digest in (None, row.digest):
-            found.setdefault(row.repeat, []).append(row)
+    for line in file.read_bytes().splitlines() if file.exists() else ():
+        with contextlib.suppress(ValueError, TypeError):  # of what a merge has left: such a repeat is measured again
+            row = Repeat(**json.loads(line))
+            if digest in (None, row.digest):
+                found.setdefault(row.repeat, []).append(row)
     return found
 
 
-@lru_cache(maxsize=512)  # as `measure` asks of every repeat each second whether it is there
-def _rows(file: Path, changed: int, size: int) -> list[Repeat]:
-    """A file's lines, without what a kill has torn, or a merge has left: such a repeat is measured again."""
-    rows = []
-    for line in file.read_bytes().splitlines():
-        with contextlib.suppress(ValueError, TypeError):
-            rows.append(Repeat(**json.loads(line)))
-    return rows
-
-
 def append(experiment: str, size: str, row: Repeat, root: Path | None = None) -> None:
-    """Write one line, whole: under a lock, flushed to the disk, behind a line break where a kill cut the last line short.
-
-    Raises ValueError for a value that is no number, or has no name.
-    """
+    """Add one line, whole or not at all.  Raises ValueError for a value that is no number, or has no name."""
     for name, value in row.values.items():
         if not (NAME.fullmatch(name) and math.isfinite(value)):
             raise ValueError(f"{name}={value!r} of repeat {row.repeat}: give a finite number, named as in psnr[a, b]")
-    line, file = json.dumps(asdict(row)).encode() + b"\n", path(experiment, size, root)
+    file = path(experiment, size, root)
+    with _locked(file):
+        before = file.read_bytes() if file.exists() else b""
+        line = json.dumps(asdict(row)).encode() + b"\n"
+        atomic.write_atomic(
+            file, before + b"\n" * (before[-1:] not in (b"", b"\n")) + line
+        )  # behind what a merge cut short
+
+
+def _locked(file: Path) -> FileLock:
     atomic.shared_folder(file.parent)
-    with FileLock(file.with_name(f".{file.name}.lock"), mode=0o666), open(file, "ab+") as out:
-        if out.tell():
-            out.seek(-1, os.SEEK_END)
-            line = line if out.read(1) == b"\n" else b"\n" + line
-        out.write(line)  # in append mode, so at the end
-        out.flush()
-        os.fsync(out.fileno())
+    return FileLock(file.with_name(f".{file.name}.lock"), mode=0o666)
 
 
 def registrations(root: Path | None = None) -> list[Registration]:
@@ -154,23 +148,24 @@ def register(entries: Iterable[Registration], root: Path | None = None) -> list[
 
     Raises ValueError for a further try that does not start behind every repeat that is registered or measured for its size.
     """
-    root = root or folder()
-    atomic.shared_folder(root)
-    with FileLock(root / ".registered.jsonl.lock", mode=0o666):
+    file = (root or folder()) / "registered.jsonl"
+    with _locked(file):
         kept = registrations(root)
         known = len(kept)
         for entry in entries:
             earlier = [r for r in kept if (r.experiment, r.size) == (entry.experiment, entry.size)]
             if any((r.digest, r.range) == (entry.digest, entry.range) for r in earlier):
                 continue
-            taken = [*lines(entry.experiment, entry.size, root=root), *(r.range[-1] for r in earlier)]
-            if earlier and entry.first <= max(taken):
+            behind = 1 + max(
+                [*lines(entry.experiment, entry.size, root=root), *(r.range[-1] for r in earlier)], default=-1
+            )
+            if earlier and entry.first < behind:
                 raise ValueError(
                     f"{entry.experiment} at {entry.size}: first={entry.first} begins among repeats that are registered or measured; "
-                    f"a further try begins at {max(taken) + 1} or behind it: Size(..., first={max(taken) + 1})"
+                    f"a further try begins at {behind} or behind it: Size(..., first={behind})"
                 )
             kept.append(replace(entry, attempt=len(earlier)))
         if kept[known:]:
             text = "".join(json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in kept)
-            atomic.write_atomic(root / "registered.jsonl", text.encode())
+            atomic.write_atomic(file, text.encode())
     return kept[known:]

@@ -3,13 +3,13 @@
 A claim is judged by exactly the registered repeats, when all of them are there, of the highest size that is complete: paper, gpu, night,
 class. Where more repeats were registered after a look, the latest complete try counts, at the level of its registration. A need that is
 refuted makes a claim not tested, one that is undecided inconclusive. Identities, and needs about the accuracy of victims on their training
-data, name one experiment and have to hold in its every repeat; all else is about means.
+data, have to hold in every repeat of one experiment; all else is about means.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +24,6 @@ from privlab.ledger.papers import Claim
 VERDICTS = ("reproduced", "not reproduced", "inconclusive", "not tested", "measuring")
 REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_TESTED, MEASURING = VERDICTS
 STATES = {REPRODUCED: "holds", NOT_REPRODUCED: "does not hold", INCONCLUSIVE: "is undecided"}  # of a need
-UNMET = {"does not hold": NOT_TESTED, "is undecided": INCONCLUSIVE}  # the first of them speaks
 SCOPES = ("the paper's own setting", "the paper's networks, our reading of what it leaves open", "a stand-in")
 OWN, READING, STAND_IN = SCOPES
 EVERY_REPEAT = {"train_acc", "train_accuracy", "training_accuracy"}  # needs about these hold in every repeat, or fail
@@ -48,8 +47,7 @@ class Judgement:
 
     profile: the size that decides, or that is waited for.  ours: what it was judged by.  scope: one of SCOPES, "" where nothing was
     measured.  stands_for: what a reader must know to place the numbers.  p: chance of values as clear as these, were the claim just false;
-    None where no mean was tested.  beside: what other sizes and earlier tries say.  needs: empty while measuring.
-    tables: the repeats that decide, one an experiment.
+    None where no mean was tested.  beside: what other sizes and earlier tries say.  tables: the repeats that decide, one an experiment.
     """
 
     claim: Claim
@@ -99,46 +97,39 @@ def judgements(lab: str | None = None, root: Path | None = None) -> list[Judgeme
 
 def judge(claim: Claim, have: Shelf | None = None) -> Judgement:
     """A claim's verdict from the evidence.  have: a `shelf`; the book's if not given."""
-    found = [(one, _missing(claim, one)) for one in tries(claim, shelf() if have is None else have)]
-    to_come = [why for _, why in found if why]
-    if complete := [judge_by(claim, one) for one, why in found if not why]:
-        first, *others = complete
-        beside = [f"{j.profile}: {j.verdict} ({j.reason})" for j in others] + [f"to come: {why}" for why in to_come]
-        return replace(first, beside=beside)
-    why = "; ".join(to_come) or f"nothing is registered of {' and '.join(claim.experiments)} yet"
-    return Judgement(claim, _size(found[0][0]) if found else "", MEASURING, why)
+    found = [judge_by(claim, one) for one in tries(claim, shelf() if have is None else have)]
+    if not found:
+        return Judgement(claim, "", MEASURING, f"nothing is registered of {' and '.join(claim.experiments)} yet")
+    complete, to_come = ([j for j in found if (j.verdict == MEASURING) == waits] for waits in (False, True))
+    if not complete:
+        return replace(found[0], reason="; ".join(j.reason for j in to_come))
+    beside = [f"{j.profile}: {j.verdict} ({j.reason})" for j in complete[1:]] + [
+        f"to come: {j.reason}" for j in to_come
+    ]
+    return replace(complete[0], beside=beside)
 
 
-def tries(claim: Claim, have: Shelf) -> list[Try]:
-    """What a claim can be judged by, once it is complete, at the sizes that all of its experiments are registered for: the largest first.
+def tries(claim: Claim, have: Shelf) -> Iterator[Try]:
+    """What a claim is judged by at the sizes that all of its experiments are registered for: the largest first, and its last try.
 
-    In the k-th try of a size each experiment has its k-th registration, or its last; the last try stands first.
+    In the k-th try of a size each experiment has its k-th registration, or its last.
     """
-    found = list[Try]()
     for size in reversed(SIZES[1:]):
         listed = [have.get((name, size), ()) for name in claim.experiments]
         for k in reversed(range(max(map(len, listed)) if all(listed) else 0)):
-            found.append([every[min(k, len(every) - 1)] for every in listed])
-    return found
-
-
-def _size(one: Try) -> str:
-    return one[0][0].size
-
-
-def _missing(claim: Claim, one: Try) -> str:
-    """What is not there yet that the claim asks of a try, in words: repeats, or else names."""
-    if short := [f"{len(t)} of {e.repeats} repeats of {e.experiment}" for e, t in one if len(t) < e.repeats]:
-        return f"{' and '.join(short)} at {_size(one)}"
-    missing = [n for n in names(claim.compare, *claim.needs) if not any(n in table for _, table in one)]
-    return f"{', '.join(missing)} not measured at {_size(one)}" if missing else ""
+            yield [every[min(k, len(every) - 1)] for every in listed]
 
 
 def judge_by(claim: Claim, one: Try) -> Judgement:
-    """A claim judged by one complete try."""
+    """A claim judged by one try; measuring while repeats of it, or names, are missing."""
     entries, tables = zip(*one, strict=True)
+    size, asked = entries[0].size, names(claim.compare, *claim.needs)
     values = {name: table[name] for table in tables for name in table}
-    ours = {name: rule.Figure.of(name, values[name]) for name in names(claim.compare, *claim.needs)}
+    short = [f"{len(t)} of {e.repeats} repeats of {e.experiment}" for e, t in one if len(t) < e.repeats]
+    if short or not values.keys() >= {*asked}:
+        missing = " and ".join(short) or f"{', '.join(n for n in asked if n not in values)} not measured"
+        return Judgement(claim, size, MEASURING, f"{missing} at {size}")
+    ours = {name: rule.Figure.of(name, values[name]) for name in asked}
     own, attempt = all(entry.own for entry in entries), max(entry.attempt for entry in entries)
     level = evidence.LEVEL / 2**attempt
 
@@ -155,17 +146,18 @@ def judge_by(claim: Claim, one: Try) -> Judgement:
 
     needs = []
     for text in claim.needs:
-        asked = names(text)
-        state, why, _ = decided(text, all(name.partition("[")[0] in EVERY_REPEAT for name in asked))
-        needs.append(Need(text, STATES[state], f"{'; '.join(str(ours[name]) for name in asked)}: {why}"))
+        found = names(text)
+        state, why, _ = decided(text, all(name.partition("[")[0] in EVERY_REPEAT for name in found))
+        needs.append(Need(text, STATES[state], f"{'; '.join(str(ours[name]) for name in found)}: {why}"))
     verdict, why, p = decided(claim.compare, claim.kind == "identity")
     stands_for = "; ".join(dict.fromkeys(entry.stands_for for entry in entries))
     if verdict == NOT_REPRODUCED and not own:
         why = f"does not appear in {stands_for}: {why}"
     if attempt:
         why = f"try {attempt + 1}, judged at {level:g}: {why}"
-    if unmet := [need for state in UNMET for need in needs if need.state == state]:
-        verdict, p = UNMET[unmet[0].state], None
-        why = f"needs {unmet[0].text} {unmet[0].state} ({unmet[0].why})"
+    for outcome, state in ((NOT_TESTED, STATES[NOT_REPRODUCED]), (INCONCLUSIVE, STATES[INCONCLUSIVE])):
+        if unmet := [need for need in needs if need.state == state]:
+            verdict, p, why = outcome, None, f"needs {unmet[0].text} {state} ({unmet[0].why})"
+            break
     figures, where = [*ours.values()], scope(own, claim.reading)
-    return Judgement(claim, _size(one), verdict, why, figures, where, stands_for, p, (), needs, tables)
+    return Judgement(claim, size, verdict, why, figures, where, stands_for, p, (), needs, tables)
