@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from privlab.compute import threads
+from privlab.compute import machine
 
 if TYPE_CHECKING:
     from privlab.auditing import audit
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["audit"]
 __version__ = "0.2.0"
 
-threads.settle()  # before anything brings torch: import privlab first
+machine.settle_threads()  # before anything brings torch: import privlab first
 
 
 def __getattr__(name: str) -> Any:

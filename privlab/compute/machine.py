@@ -11,6 +11,22 @@ from pathlib import Path
 import psutil
 
 _CGROUP, _CPUINFO = Path("/sys/fs/cgroup"), Path("/proc/cpuinfo")
+# Looks of a waiting thread before it sleeps, some half a millisecond. libgomp's own 300,000 make a crowd slow; 1,000 leave a thread
+# asleep between two small operations, and make a quiet machine slow.
+SPINS = "20000"
+
+
+def settle_threads() -> None:
+    """Set OMP_NUM_THREADS and GOMP_SPINCOUNT of this process, before it imports torch; what a user has set stays.
+
+    As many threads as there are cores that nobody uses just now. They wait for each other by spinning: where one of them has no core, two
+    threads take several times as long as one. `make bench` has what this takes on a quiet machine, and on a crowded one ("threads").
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
+    if "OMP_NUM_THREADS" not in os.environ:
+        idle = (psutil.cpu_count() or 1) * (1 - psutil.cpu_percent(interval=0.1) / 100)
+        os.environ["OMP_NUM_THREADS"] = str(max(1, min(cores(), round(idle))))
 
 
 def processor() -> str:

@@ -33,10 +33,7 @@ class Taken(Exception):
 
 @dataclass(frozen=True)
 class Task:
-    """name: for messages.  call: a function of this package, which takes these arguments, and `budget` in seconds where one is given.
-
-    finished: whether its result is there.
-    """
+    """call: a function of this package, which takes these arguments, and `budget` in seconds where one is given.  finished: is it done?"""
 
     name: str
     call: Callable[..., None]
@@ -56,37 +53,33 @@ def fan_out(
 ) -> str:
     """Do what is missing of these tasks, and say in one line what was done.
 
-    jobs: see `processes`; 1 works in this process.  cluster: address of a Dask scheduler, see `address`; its machines share this disk.
+    jobs: see `processes`; 1 works in this process.  cluster: see `address`; its machines share this disk.
     gpu: processes are spread over the GPUs there are; on a cluster each task takes one of the resource "GPU".
-    budget: seconds, after which tasks are left where they are, each at a checkpoint.  progress: show a bar.
-    An interrupt ends the workers and loses no step that was kept; on a cluster, what has begun goes on to its end.
-    Raises ValueError for jobs below 1; ConnectionError for a cluster without an answer or a worker; RuntimeError for the first task that
-    failed, when all others are done, and where workers die again and again.
+    budget: seconds, after which tasks are left where they are, each at a checkpoint.  An interrupt ends the workers and loses no step that
+    was kept; on a cluster, what has begun goes on to its end.  Raises ValueError and ConnectionError as `processes` and `reach` do;
+    RuntimeError for the first task that failed, when all others are done, and where workers die again and again.
     """
-    began, deaths, fruitless = time.time(), 0, 0
-    todo = missing = [task for task in tasks if not task.finished()]
-    if not missing:
+    began, todo = time.time(), [task for task in tasks if not task.finished()]
+    if not todo:
         return f"{title}: nothing to do"
     cluster = address(cluster, jobs)
-    jobs = 0 if cluster else min(processes(jobs, gpu), len(missing))
+    jobs = 0 if cluster else min(processes(jobs, gpu), len(todo))
     where = f"the cluster at {cluster}" if cluster else f"{jobs} processes" if jobs > 1 else "one process"
     deadline = None if budget is None else began + budget
-    failed: dict[str, Exception] = {}
-    bar = tqdm(desc=title, total=len(missing), unit="task", disable=not progress, leave=False)
+    missing, deaths, fruitless, failed = len(todo), 0, 0, dict[str, Exception]()
+    bar = tqdm(desc=title, total=missing, unit="task", disable=not progress, leave=False)
     with reach(cluster, gpu) if cluster else nullcontext() as client, bar:
         while todo:
             # After a turn in which workers died and nothing was done, one goes alone: it may be what kills the others' workers.
-            turn = todo[:1] if fruitless else todo
+            turn, died = todo[:1] if fruitless else todo, None
             calls = [(n, task.call, task.arguments, deadline) for n, task in enumerate(turn)]
-            died: BrokenProcessPool | None = None
             try:
                 near = in_processes(jobs, 1, (delayed(_attempt)(*call) for call in calls), gpu)
                 for number, error in _far(client, gpu, calls) if client else near:
-                    task = todo[number]
-                    if error is None and not task.finished():
+                    if error is None and not turn[number].finished():
                         error = OSError("it left no result here; all machines need the same disk under the same path")
                     if error and not isinstance(error, Taken):
-                        failed[task.name] = error
+                        failed[turn[number].name] = error
                     bar.update(error is None)
             except BrokenProcessPool as death:
                 died, deaths = death, deaths + 1
@@ -100,8 +93,8 @@ def fan_out(
     for name, error in failed.items():
         if not isinstance(error, TimeoutError):
             raise RuntimeError(f"{name} failed: {error}") from error
-    said = f"{title}: {len(missing) - len(failed)} done in {time.time() - began:.3g} s on {where}"
-    more = {"reused": len(tasks) - len(missing), "deaths of a worker": deaths, "left for the next call": len(failed)}
+    said = f"{title}: {missing - len(failed)} done in {time.time() - began:.3g} s on {where}"
+    more = {"reused": len(tasks) - missing, "deaths of a worker": deaths, "left for the next call": len(failed)}
     return ", ".join([said, *(f"{count} {what}" for what, count in more.items() if count)])
 
 
@@ -151,7 +144,7 @@ def in_processes(jobs: int, threads: int, calls: Iterable[Any], gpu: bool = Fals
 
 
 def _begin_worker(parent: int, gpu: bool, *_: object) -> None:
-    """A process of loky begins: it takes a GPU, in turn, and ends with the one that has started it, and all that it has started with it."""
+    """A process of loky takes a GPU, in turn, and ends with the one that has started it, and all that it has started with it."""
     if gpu:
         import torch
 
@@ -197,6 +190,7 @@ def _attempt(number: int, call: Callable[..., None], arguments: Mapping[str, Any
             if left and left["budget"] <= 0:
                 raise TimeoutError
             call(**arguments, **left)
+            return number, None
         except Exception as error:
             if isinstance(error, Taken) or (isinstance(error, TimeoutError) and deadline):
                 return number, error
@@ -205,4 +199,3 @@ def _attempt(number: int, call: Callable[..., None], arguments: Mapping[str, Any
             return number, failure
         finally:
             torch.set_num_threads(threads)
-    return number, None

@@ -1,4 +1,4 @@
-"""What the rule for threads (privlab/compute/threads.py) takes on a quiet machine and on a crowded one, in four kinds of work.
+"""What the rule for threads (`machine.settle_threads`) takes on a quiet machine and on a crowded one, in four kinds of work.
 
 Run by `make bench`. Each way is a process of its own that works through the book's imports, asked in turn; the crowd is as many programs
 that never wait as the machine has cores. "two threads": the rule's waiting with a thread for each core, as where the crowd comes later

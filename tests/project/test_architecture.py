@@ -66,7 +66,7 @@ def test_the_package_itself_brings_only_what_looks_at_the_cores():
     """Nothing with OpenMP, whose variables it sets; how long imports take, `make bench` measures."""
     new = brought("import privlab") - brought("pass")
     assert {name.split(".")[0] for name in new} - {*sys.stdlib_module_names} <= {"privlab", "psutil", "lazy_loader"}
-    rooms = {"privlab", "privlab.compute", "privlab.compute.machine", "privlab.compute.threads"}
+    rooms = {"privlab", "privlab.compute", "privlab.compute.machine"}
     assert {name for name in new if name.startswith("privlab")} == rooms
 
 
