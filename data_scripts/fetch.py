@@ -31,11 +31,10 @@ def main() -> int:
         try:
             if options.list:
                 print(shown(name, options.to))
-            elif options.verify:
-                sources.verify(name, options.to)
-                print(f"{name}: good")
+            elif options.verify and not sources.complete(name, options.to):
+                raise FileNotFoundError(f"not in {sources.folder(options.to)}, or damaged; fetch it")
             else:
-                print(f"{name}: {sources.fetch(name, options.to)}")
+                print(f"{name}: {sources.fetch(name, options.to)}{', good' * options.verify}")
         except BrokenPipeError:  # `--list | head`
             return 1
         except (ValueError, OSError, RuntimeError) as error:

@@ -32,8 +32,9 @@ from torchvision.datasets import CelebA, ImageFolder
 from tqdm.auto import tqdm
 
 from privlab.compute import reading
-from privlab.data import integrity, sources
+from privlab.data import sources
 from privlab.data.images import Images, Normalise
+from privlab.data.sources import Where
 
 NORMALISE = Normalise((0.5,), (0.5,))
 CELEBA_PEOPLE = 1_000
@@ -50,8 +51,7 @@ class Rows(NamedTuple):
     boxes: list[Box] | None = None
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """A set: what reads its folder, where to ask for it, and how many photographs `prepare` takes unless told otherwise."""
 
     read: Callable[[Path], Rows]
@@ -59,63 +59,87 @@ class Layout:
     limit: int | None = None
 
 
-class Prepared(NamedTuple):
-    """pixels: uint8 (images, 3, size, size), mapped from the file.  labels: name -> int64 (images,), indices into `values[name]`."""
+@dataclass(frozen=True, repr=False)
+class Described:
+    """Images with several labels each.
 
+    pixels: uint8 (images, channels, height, width).  labels: name of a label -> int64 (images,), each an index into `values[name]`.
+    """
+
+    name: str
     pixels: Tensor
     labels: dict[str, Tensor]
     values: dict[str, tuple[str, ...]]
+    normalise: Normalise
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def __repr__(self) -> str:
+        shape = "x".join(str(n) for n in self.pixels.shape[1:])
+        labels = ", ".join(f"{name} ({len(values)})" for name, values in self.values.items())
+        return f"Described({self.name}: {len(self):,} of {shape}; {labels})"
+
+    def __getitem__(self, label: str) -> Tensor:
+        """One label of every image, (images,).  Raises ValueError, with the nearest, for one that the set does not have."""
+        if label not in self.labels:
+            raise ValueError(f"label={label!r} is not known for {self.name}{sources.nearest(label, list(self.labels))}")
+        return self.labels[label]
+
+    def few(self, n: int, seed: int) -> Described:
+        """n of them, drawn with equal chances by this seed; all of them where there are no more."""
+        rows = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))[:n]
+        labels = {name: column[rows] for name, column in self.labels.items()}
+        return Described(self.name, self.pixels[rows], labels, self.values, self.normalise)
 
 
-def load(name: str, size: int, to: str | os.PathLike[str] | None = None) -> Images:
+def load(name: str, size: int, to: Where = None) -> Images:
     """A set whose label is a person (or a breed), as `prepare` left it.  Arguments and errors as in `read`."""
-    pixels, labels, values = read(name, size, to)
-    if "class" not in labels:
-        raise ValueError(f"name={name!r} has {', '.join(labels)} as labels and no people; attributes.load reads it")
-    return Images(name, "all", pixels, labels["class"], values["class"], NORMALISE)
+    faces = read(name, size, to)
+    return Images(name, "all", faces.pixels, faces["class"], faces.values["class"], NORMALISE)
 
 
-def read(name: str, size: int, to: str | os.PathLike[str] | None = None) -> Prepared:
+def read(name: str, size: int, to: Where = None) -> Described:
     """The file of `prepare`; its pixels stay on disk until they are asked for.
 
     name: one of LAYOUTS.  size: the side in pixels that it was prepared with.
     to: the folder that holds the sets; by default $PRIVLAB_DATA, or the user's cache.
     Raises ValueError for an unknown name or a damaged file, FileNotFoundError, saying what to do, for a set that was not prepared.
     """
-    layout, place = _layout(name), _place(name, size, to)
+    layout, place = _layout(name, size, to)
     again = f"python data_scripts/prepare.py {name} --from FOLDER --size {size}"
     if not place.exists():
+        where = f"Its authors hand it out themselves: {layout.home}"
         raise FileNotFoundError(
-            f"{name}: no {place.name} in {place.parent}. Its authors hand it out themselves: {layout.home}. When you have the files, "
-            f"run {again}"
+            f"{name}: no {place.name} in {place.parent}. {where}. When you have the files, run {again}"
         )
-    with integrity.checked(place, f"run {again}"), safe_open(place, framework="pt") as file:
+    with sources.checked(place, f"run {again}"), safe_open(place, framework="pt") as file:
         values = {label: tuple(names) for label, names in json.loads(file.metadata()["values"]).items()}
-        return Prepared(
-            file.get_tensor("images"), {label: file.get_tensor(f"label.{label}") for label in values}, values
-        )
+        labels = {label: file.get_tensor(f"label.{label}") for label in values}
+        return Described(name, file.get_tensor("images"), labels, values, NORMALISE)
 
 
 def prepare(
-    name: str,
-    folder: str | os.PathLike[str],
-    size: int = 64,
-    to: str | os.PathLike[str] | None = None,
-    limit: int | None = None,
-    seed: int = 0,
+    name: str, folder: str | os.PathLike[str], size: int = 64, to: Where = None, limit: int | None = None, seed: int = 0,
     progress: bool = True,
-) -> Path:
+) -> Path:  # fmt: skip
     """Check the layout of a set as its authors hand it out, and make of it the one file that `read` maps.
 
     The photographs go one by one into the file, so memory holds one of them; it appears when it is whole.
     name: one of LAYOUTS.  folder: where its files lie, see the reader's docstring.
     size: of the square that the middle of each photograph is resized to.
     limit: how many photographs, drawn by `seed`; the layout's if not given.
-    Raises FileNotFoundError that names what is missing, ValueError for files of another layout and for a photograph that cannot be
-    decoded, OSError where the disk is full.
+    Raises ValueError for files of another layout and for a photograph that cannot be decoded, OSError where the disk is full.
     """
-    layout, place = _layout(name), _place(name, size, to)
-    photos, labels, values, boxes = layout.read(Path(folder).expanduser())
+    layout, place = _layout(name, size, to)
+    try:
+        photos, labels, values, boxes = layout.read(Path(folder).expanduser())
+        if not photos:
+            raise FileNotFoundError("there is no such photograph")
+    except Exception as error:  # what a folder may hold is no fixed list
+        told, wanted = " ".join(str(error).split()), (layout.read.__doc__ or "").partition("\n")[0]
+        why = f"folder={str(folder)!r} is not {name} as its authors lay it out ({told}): {wanted}"
+        raise ValueError(why) from error
     drawn = torch.randperm(len(photos), generator=torch.Generator().manual_seed(seed))
     rows = drawn[: limit or layout.limit].sort().values.tolist()
     bar = tqdm(rows, desc=name, unit="photo", disable=not progress, leave=False)
@@ -125,44 +149,38 @@ def prepare(
     return place
 
 
-# -- the authors' own layouts ------------------------------------------------------------------------------------------
+def _layout(name: str, size: int, to: Where) -> tuple[Layout, Path]:
+    """A set, and its file.  Raises ValueError for a name that is not known."""
+    if name not in LAYOUTS:
+        raise ValueError(f"name={name!r} is no set that you ask its authors for{sources.nearest(name, list(LAYOUTS))}")
+    return LAYOUTS[name], sources.folder(to) / name / f"photos_{size}.safetensors"
+
+
+# -- the authors' own layouts: the first line of each is shown to who has laid out a folder in another way --------------
 
 
 def celeba(folder: Path) -> Rows:
-    """What torchvision's CelebA reads: celeba/img_align_celeba/*.jpg and the five lists beside it, in this folder."""
-    inside = folder / CelebA.base_folder
-    lists = [inside / name for _, _, name in CelebA.file_list if name.endswith(".txt")]
-    _needs(folder, [inside / "img_align_celeba", *lists], "CelebA, as torchvision lays it out")
-    try:
-        files = CelebA(str(folder), split="all", target_type="attr")
-    except RuntimeError as error:  # its check of MD5 sums
-        why = f"folder={str(folder)!r}: torchvision does not take these for CelebA's files: {error}"
-        raise ValueError(why) from None
-    photos = [inside / "img_align_celeba" / name for name in files.filename]
-    _needs(folder, photos, "CelebA's photographs")
+    """As torchvision's CelebA reads it: celeba/img_align_celeba/*.jpg and the five lists in celeba/, in the folder that you give."""
+    files = CelebA(str(folder), split="all", target_type="attr")
+    photos = [folder / CelebA.base_folder / "img_align_celeba" / name for name in files.filename]
     names = [name for name in files.attr_names if name]
     labels = {name: files.attr[:, k].tolist() for k, name in enumerate(names)}
     return Rows(photos, labels, dict.fromkeys(names, ("no", "yes")))
 
 
-def celeba_people(folder: Path, people: int = CELEBA_PEOPLE) -> Rows:
-    """CelebA as torchvision lays it out: celeba/img_align_celeba/*.jpg and celeba/identity_CelebA.txt in this folder.
+def celeba_people(folder: Path) -> Rows:
+    """As torchvision lays out CelebA: celeba/img_align_celeba/*.jpg and celeba/identity_CelebA.txt, in the folder that you give.
 
-    people: how many, those with most photographs; of two with as many, the one whose first photograph comes earlier in the list goes
-        first. PPA's order is the same; but it crops the photographs in the wild anew, and here the aligned ones give their middle.
+    Those with most photographs; of two with as many, the one whose first photograph comes earlier in the list goes first. PPA's order is
+    the same; but it crops the photographs in the wild anew, and here the aligned ones give their middle.
     """
-    inside = folder / "celeba"
-    table = inside / "identity_CelebA.txt"
-    _needs(folder, [table], "CelebA, as torchvision lays it out, with the list of its identities")
-    by_person: dict[str, list[Path]] = {}
-    for photo, person in map(str.split, table.read_text(encoding="utf-8-sig").splitlines()):
-        by_person.setdefault(person, []).append(inside / "img_align_celeba" / photo)
-    names = sorted(by_person, key=lambda person: -len(by_person[person]))[:people]  # stable, so ties stay as they came
-    photos = [photo for person in names for photo in by_person[person]]
-    _needs(folder, photos, "CelebA's photographs")
-    return Rows(
-        photos, {"class": [k for k, person in enumerate(names) for _ in by_person[person]]}, {"class": tuple(names)}
-    )
+    table = folder / CelebA.base_folder / "identity_CelebA.txt"
+    listed = pd.read_csv(table, sep=" ", names=["photo", "person"], dtype=str, encoding="utf-8-sig")
+    counts = listed.groupby("person", sort=False).size()
+    names = counts.sort_values(ascending=False, kind="stable").index[:CELEBA_PEOPLE]
+    kept = listed.set_index("person").loc[names]  # one person after the other
+    photos = [table.with_name("img_align_celeba") / name for name in kept.photo]
+    return Rows(photos, {"class": names.get_indexer(kept.index).tolist()}, {"class": tuple(names)})
 
 
 def utkface(folder: Path) -> Rows:
@@ -172,11 +190,6 @@ def utkface(folder: Path) -> Rows:
     """
     named = [(path, re.match(r"\d+_([01])_([0-3])_\d+\.", path.name)) for path in reading.visible(folder, "*.jpg")]
     photos = {path: match for path, match in named if match}
-    if not photos:
-        raise FileNotFoundError(
-            f"folder={str(folder)!r} holds {len(named)} .jpg files, none of them named [age]_[gender]_[race]_[date].jpg; give the folder "
-            "of UTKFace's aligned and cropped photographs"
-        )
     gender, race = ([int(match[part]) for match in photos.values()] for part in (1, 2))
     return Rows([*photos], {"gender": gender, "race": race}, {"gender": ("male", "female"), "race": UTK_RACES})
 
@@ -184,15 +197,11 @@ def utkface(folder: Path) -> Rows:
 def fairface(folder: Path) -> Rows:
     """A folder with fairface_label_train.csv, fairface_label_val.csv (file, age, gender, race) and the photographs that they name."""
     tables = [folder / f"fairface_label_{split}.csv" for split in ("train", "val")]
-    _needs(folder, tables, "FairFace's labels")
     rows = pd.concat([pd.read_csv(table, encoding="utf-8-sig", dtype=str) for table in tables])
-    if lacking := {"file", "age", "gender", "race"} - {*rows.columns}:
-        raise ValueError(f"{tables[0].name} has no column {min(lacking)!r}; it has {', '.join(rows.columns)}")
-    photos = [folder / name for name in rows["file"]]
-    _needs(folder, photos, "FairFace's photographs")
     columns = {label: rows[label].astype("category").cat for label in ("gender", "race", "age")}
     labels = {label: column.codes.tolist() for label, column in columns.items()}
-    return Rows(photos, labels, {label: tuple(column.categories) for label, column in columns.items()})
+    values = {label: tuple(column.categories) for label, column in columns.items()}
+    return Rows([folder / name for name in rows["file"]], labels, values)
 
 
 def facescrub(folder: Path) -> Rows:
@@ -200,16 +209,10 @@ def facescrub(folder: Path) -> Rows:
 
     Actors come first, each group in order of name, so the numbers are those of PPA wherever all 530 people are there.
     """
-    halves = [folder / "actors" / "faces", folder / "actresses" / "faces"]
-    _needs(folder, halves, "FaceScrub's cropped faces, in folders such as actors/faces/Aaron_Eckhart")
-    photos: list[Path] = []
-    labels: list[int] = []
-    names: list[str] = []
-    for half in map(ImageFolder, halves):
-        photos += [Path(path) for path, _ in half.samples]
-        labels += [len(names) + person for _, person in half.samples]
-        names += half.classes
-    return Rows(photos, {"class": labels}, {"class": tuple(names)})
+    actors, actresses = ImageFolder(folder / "actors/faces"), ImageFolder(folder / "actresses/faces")
+    photos = [Path(path) for path, _ in actors.samples + actresses.samples]
+    labels = actors.targets + [len(actors.classes) + person for person in actresses.targets]
+    return Rows(photos, {"class": labels}, {"class": tuple(actors.classes + actresses.classes)})
 
 
 def stanford_dogs(folder: Path) -> Rows:
@@ -218,15 +221,19 @@ def stanford_dogs(folder: Path) -> Rows:
     With Annotation each photograph is cut to the first dog's box in its file, as in PPA; a photograph without its file is then an
     error. Without that folder the whole photograph is used. The breeds are numbered in the order of their folders.
     """
-    _needs(folder, [folder / "Images"], "Stanford Dogs, in folders such as Images/n02085620-Chihuahua")
-    dogs = ImageFolder(folder / "Images")
-    photos, boxes = [Path(path) for path, _ in dogs.samples], None
+    dogs, boxes = ImageFolder(folder / "Images"), None
+    photos = [Path(path) for path, _ in dogs.samples]
     if (folder / "Annotation").is_dir():
-        files = [folder / "Annotation" / photo.parent.name / photo.stem for photo in photos]
-        _needs(folder, files, "the boxes of its photographs in Annotation; without that folder they are used whole")
-        boxes = [_box(file) for file in files]
-    breeds = tuple(name.split("-", 1)[-1] for name in dogs.classes)
-    return Rows(photos, {"class": [breed for _, breed in dogs.samples]}, {"class": breeds}, boxes)
+        boxes = [_box(folder / "Annotation" / photo.parent.name / photo.stem) for photo in photos]
+    return Rows(photos, {"class": dogs.targets}, {"class": tuple(n.split("-", 1)[-1] for n in dogs.classes)}, boxes)
+
+
+def _box(file: Path) -> Box:
+    """The first dog's."""
+    left, top, right, bottom = (
+        int(ElementTree.parse(file).findtext(f"object/bndbox/{side}", "")) for side in ("xmin", "ymin", "xmax", "ymax")
+    )
+    return left, top, right, bottom
 
 
 def ffhq(folder: Path) -> Rows:
@@ -234,12 +241,8 @@ def ffhq(folder: Path) -> Rows:
 
     The larger ones are taken where both are there; you may have some of them. They have no labels: all are of class 0, "public".
     """
-    for kind in ("images1024x1024", "thumbnails128x128"):
-        if photos := reading.visible(folder, f"{kind}/*/*.png"):
-            return Rows(photos, {"class": [0] * len(photos)}, {"class": ("public",)})
-    raise FileNotFoundError(
-        f"folder={str(folder)!r} lacks FFHQ's photographs, such as thumbnails128x128/00000/00000.png"
-    )
+    photos = reading.visible(folder, "images1024x1024/*/*.png") or reading.visible(folder, "thumbnails128x128/*/*.png")
+    return Rows(photos, {"class": [0] * len(photos)}, {"class": ("public",)})
 
 
 CELEBA_HOME = "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html (for research that is not commercial)"
@@ -254,32 +257,6 @@ LAYOUTS = {
     ),
     "ffhq": Layout(ffhq, "https://github.com/NVlabs/ffhq-dataset (CC BY-NC-SA 4.0; each photograph under its own licence)"),
 }  # fmt: skip
-
-
-def _layout(name: str) -> Layout:
-    if name not in LAYOUTS:
-        raise ValueError(f"name={name!r} is no set that you ask its authors for{sources.nearest(name, list(LAYOUTS))}")
-    return LAYOUTS[name]
-
-
-def _place(name: str, size: int, to: str | os.PathLike[str] | None) -> Path:
-    return sources.folder(to) / name / f"photos_{size}.safetensors"
-
-
-def _needs(folder: Path, paths: Iterable[Path], what: str) -> None:
-    """Raise FileNotFoundError, naming the folder given, what it should hold and the first of these paths that are not there."""
-    if missing := [str(path.relative_to(folder.parent)) for path in paths if not path.exists()]:
-        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-        raise FileNotFoundError(f"folder={str(folder)!r} lacks {', '.join(missing[:3])}{more}: it should hold {what}")
-
-
-def _box(file: Path) -> Box:
-    """The first dog's."""
-    box = ElementTree.parse(file).find("object/bndbox")
-    if box is None:
-        raise ValueError(f"{file} holds no box (object/bndbox) that a photograph can be cut to")
-    left, top, right, bottom = (int(box.findtext(side, "0")) for side in ("xmin", "ymin", "xmax", "ymax"))
-    return left, top, right, bottom
 
 
 # -- pixels, and the file ----------------------------------------------------------------------------------------------
@@ -321,4 +298,4 @@ def _write(
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)  # so that labels begin at a multiple of their size
     start = len(text).to_bytes(8, "little") + text + b"".join(column.tobytes() for column in columns.values())
-    integrity.write(place, itertools.chain([start], (one.tobytes() for one in pixels)))
+    sources.write(place, itertools.chain([start], (one.tobytes() for one in pixels)))

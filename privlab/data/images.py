@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,10 +35,8 @@ class Normalise:
     def __post_init__(self) -> None:
         object.__setattr__(self, "mean", tuple(float(m) for m in self.mean))
         object.__setattr__(self, "std", tuple(float(s) for s in self.std))
-        if not self.mean or len(self.mean) != len(self.std):
-            raise ValueError(f"mean={self.mean} and std={self.std} differ in length; give one of each a channel")
-        if min(self.std) <= 0:
-            raise ValueError(f"std={self.std} holds a value that is not positive; the inverse would not exist")
+        if len(self.mean) != len(self.std) or min(self.std, default=0) <= 0:
+            raise ValueError(f"mean={self.mean}, std={self.std}: give one of each a channel, and a std above 0")
 
     def __call__(self, images: Tensor) -> Tensor:
         return (images - self._row(self.mean, images)) / self._row(self.std, images)
@@ -61,10 +58,8 @@ class Normalise:
 _CIFAR10 = Normalise((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 _MNIST = Normalise((0.1307,), (0.3081,))
 
-# Mean and standard deviation over every pixel of the training images, computed by us from the sets (a test repeats it);
-# CIFAR-100's are the values in common use, which we could not recompute where only package registries are reached, and
-# ImageNet's are those of torchvision and timm. Many codes give .2023/.1994/.2010 for CIFAR-10: that is the mean of each
-# image's own deviation, not the deviation of the pixels.
+# Over every pixel of the training images, computed by us from the sets (a test repeats it); CIFAR-100's are those in common use, ImageNet's
+# those of torchvision and timm. The .2023/.1994/.2010 of many codes for CIFAR-10 is the mean of each image's own deviation.
 NORMALISE = {
     "cifar10": _CIFAR10,
     "cifar10_samples": _CIFAR10,
@@ -99,32 +94,14 @@ class Images:
         return f"Images({self.name}, {self.split}: {len(self):,} of {shape}, {len(self.classes)} classes)"
 
     def take(self, indices: slice | Sequence[int] | Tensor) -> tuple[Tensor, Tensor]:
-        """The images at these places, in this order.
-
-        indices: a slice, or whole numbers (a list, an array, a tensor) from -len to len - 1.
-        Returns images (n, channels, height, width), float32 in [0, 1], and labels (n,), int64.
-        Raises ValueError for an index outside the set.
-        """
-        if isinstance(indices, slice):
-            rows = torch.arange(len(self))[indices]
-        else:
-            rows = torch.as_tensor(indices)
-            if rows.dim() != 1 or (len(rows) and rows.is_floating_point()) or rows.dtype == torch.bool:
-                raise ValueError(f"indices={indices!r} is not a list of whole numbers; give a list, or a slice")
-            rows = rows.long()
-            if (outside := rows[(rows < -len(self)) | (rows >= len(self))]).numel():
-                raise ValueError(
-                    f"indices holds {int(outside[0])}, and {self.name}/{self.split} has {len(self):,} images; "
-                    f"give 0 to {len(self) - 1}"
-                )
+        """The images at these places, in this order: (n, channels, height, width), float32 in [0, 1], and labels (n,), int64."""
+        rows = indices if isinstance(indices, slice) else torch.as_tensor(indices)
         return self.pixels[rows].float() / 255, self.labels[rows]
 
     def one(self, i: int, size: int | None = None) -> tuple[Tensor, Tensor]:
-        """One image as a batch of one.
+        """The i-th image as a batch of one, (1, channels, height, width), float32 in [0, 1], and its label, (1,).
 
-        i: its place in the set.  size: resize it to size x size pixels (bilinear, antialiased, so values stay in
-        [0, 1]); None leaves it as it is. A set that is not square (orl) is squeezed.
-        Returns image (1, channels, height, width), float32 in [0, 1], and label (1,).
+        size: of the square that it is resized to (bilinear, antialiased, so values stay in [0, 1]); None leaves it as it is.
         """
         image, label = self.take([i])
         if size is not None and image.shape[-2:] != (size, size):
@@ -132,12 +109,7 @@ class Images:
         return image, label
 
     def sample(self, n: int, seed: int) -> tuple[Tensor, Tensor]:
-        """n different images, drawn with equal chances by a generator of this seed alone.
-
-        Returns images (n, channels, height, width), float32 in [0, 1], and labels (n,), in the order drawn.
-        """
-        if not 0 < n <= len(self):
-            raise ValueError(f"n={n} distinct images of {self.name}/{self.split} do not exist; give 1 to {len(self)}")
+        """n different images and their labels, as `take` gives them, drawn with equal chances by this seed alone."""
         return self.take(torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))[:n])
 
 
@@ -146,16 +118,14 @@ def names() -> list[str]:
     return sorted(NORMALISE)
 
 
-def load(name: str, split: str = "train", to: str | os.PathLike[str] | None = None) -> Images:
+def load(name: str, split: str = "train", to: sources.Where = None) -> Images:
     """One split of a named set; it is fetched first where it is missing, which says so.
 
     name: one of `names()`.  split: "train" or "test"; orl and the samples have no published split and are all "train".
     to: the folder that holds the sets; by default $PRIVLAB_DATA, or the user's cache.
-    Raises ValueError for a name or a split that does not exist, and for a file that has changed.
+    Raises ValueError for a name or a split that does not exist, and for a file that has changed; see also `sources.fetch`.
     """
     if name not in NORMALISE:
-        if name in sources.names():
-            raise ValueError(f"name={name!r} holds weights, not images; sources.fetch({name!r}) gives its folder")
         raise ValueError(f"name={name!r} is not a known image set{sources.nearest(name, names())}")
     splits = [file.removesuffix(".safetensors") for file in sources.describe(name).layout]
     if split not in splits:

@@ -41,13 +41,6 @@ class PrivatePublic:
     labels: Tensor
     draws: list[Split]
 
-    def __repr__(self) -> str:
-        one = self.draws[0]
-        return (
-            f"{len(self.draws)} draws of {len(one.people)} private people ({len(one.train)} photographs to train on, {len(one.test)} to "
-            f"test) and {len(one.public_people)} public ones ({len(one.public)} photographs)"
-        )
-
     def keep(self, all: bool = False) -> Tensor:
         """A keep matrix for `shadow_models.make`, (draws, n) bool: model i sees the training photographs of draw i, or all of them."""
         rows = torch.zeros(len(self.draws), len(self.labels), dtype=torch.bool)
@@ -56,10 +49,8 @@ class PrivatePublic:
         return rows
 
     def evaluation_keep(self) -> Tensor:
-        """A keep matrix for the evaluation models of all draws, (2 x draws, n) bool: each draw's own, then their twins.
-
-        These see all photographs of their draw; a twin sees the training ones alone, and what it makes of the others says how far its
-        evaluation model can be trusted.
+        """A keep matrix for the evaluation models of all draws, (2 x draws, n) bool: each draw's own, which see all its photographs,
+        then their twins without the held-out ones, which say how far those can be trusted.
         """
         return torch.cat([self.keep(all=True), self.keep()])
 
@@ -69,14 +60,9 @@ class PrivatePublic:
 
 
 def draw(
-    pixels: Tensor,
-    labels: Tensor,
-    private: int | Sequence[int],
-    held_out: int | float,
-    seeds: Sequence[int],
-    each: int | None = None,
-    public: int | Tensor | None = None,
-) -> PrivatePublic:
+    pixels: Tensor, labels: Tensor, private: int | Sequence[int], held_out: int | float, seeds: Sequence[int],
+    each: int | None = None, public: int | Tensor | None = None,
+) -> PrivatePublic:  # fmt: skip
     """Draw the private people once for each seed; nobody is on both sides (Koh et al. 2024, section 8).
 
     pixels: (n, channels, height, width), bytes.  labels: (n,) who is on them.
@@ -84,22 +70,20 @@ def draw(
     held_out: photographs of each person kept for the test, see `hold_out`.
     each: photographs of each private person, drawn by the seed; all if not given.
     public: photographs of all public people together, drawn too; or, instead of theirs, the photographs of another set, bytes.
-    Raises ValueError where nobody would be left on one side.
     """
-    everybody, elsewhere = labels.unique(), isinstance(public, Tensor)
+    everybody = labels.unique()
     parts, names, draws, at = [], [], [], 0
     for seed in seeds:
-        mine = _chosen(everybody, private, seed)
+        if isinstance(private, int):
+            chosen = torch.randperm(len(everybody), generator=torch.Generator().manual_seed(seed))[:private]
+            mine = everybody[chosen].sort().values
+        else:
+            mine = torch.tensor(sorted(private))
         others = everybody[~torch.isin(everybody, mine)]
-        if not torch.isin(mine, everybody).all() or len(mine) == 0 or (len(others) == 0 and not elsewhere):
-            raise ValueError(
-                f"private={private!r} of the people {everybody.tolist()[:12]}: choose some, and leave some"
-            )
         shuffled = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
         rows = torch.cat([shuffled[labels[shuffled] == who][:each] for who in mine])
-        theirs = (
-            public if isinstance(public, Tensor) else pixels[shuffled[torch.isin(labels[shuffled], others)][:public]]
-        )
+        of_others = shuffled[torch.isin(labels[shuffled], others)]
+        theirs = public if isinstance(public, Tensor) else pixels[of_others[:public]]
         who = torch.searchsorted(mine, labels[rows])
         train, test = hold_out(who, held_out, seed)
         draws.append(Split(mine, others, torch.arange(at, at + len(rows)), train + at, test + at, theirs))
@@ -109,32 +93,20 @@ def draw(
     return PrivatePublic(torch.cat(parts), torch.cat(names), draws)
 
 
-def _chosen(everybody: Tensor, private: int | Sequence[int], seed: int) -> Tensor:
-    """The private people in rising order: those named, or so many, drawn by the seed."""
-    if not isinstance(private, int):
-        return torch.tensor(sorted(set(private)))
-    if private == len(everybody):
-        return everybody
-    order = torch.randperm(len(everybody), generator=torch.Generator().manual_seed(seed))
-    return everybody[order[:private]].sort().values
-
-
-def hold_out(labels: Tensor, each: float, seed: int) -> tuple[Tensor, Tensor]:
+def hold_out(labels: Tensor, each: int | float, seed: int) -> tuple[Tensor, Tensor]:
     """Keep the same number of photographs of every person for the test.
 
     labels: (n,) the identity of each photograph.
-    each: how many of each person, as a whole number; or, as a fraction below 1, the share of all photographs, which is then divided
-        evenly among the people (0.1 as in PPA, which however draws without regard to the person).
+    each: how many of each person; or, below 1, the share of all photographs, which is then divided evenly among the people (0.1 as in
+        PPA, which however draws without regard to the person).
     Returns (train, test): places in `labels` in rising order, int64; together they are all, and each person is in both.
     Raises ValueError where somebody would have no photograph left to train on.
     """
     people, counts = labels.unique(return_counts=True)
-    number = max(1, round(each * len(labels) / len(people))) if 0 < each < 1 else each
-    fewest = int(counts.min())
-    if not isinstance(number, int) or not 0 < number < fewest:
+    number = max(1, round(each * len(labels) / len(people))) if each < 1 else int(each)
+    if number >= (fewest := int(counts.min())):
         raise ValueError(
-            f"each={each!r} does not leave each person some to train on: identity {people[counts.argmin()]} has {fewest}; "
-            f"give a whole number from 1 to {fewest - 1}, or a fraction, or leave out the people with few"
+            f"each={each!r} leaves identity {people[counts.argmin()]}, which has {fewest}, none to train on"
         )
     drawn = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
     test = torch.cat([drawn[labels[drawn] == person][:number] for person in people]).sort().values

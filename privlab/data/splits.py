@@ -20,21 +20,15 @@ class FourWay(NamedTuple):
 def four_way(labels: Tensor, seed: int) -> FourWay:
     """Split a set evenly into train and test images for a victim and for a shadow model (Zhang et al. 2024, section 4.1).
 
-    labels: (n,), one class an image; up to three images are left over.
-    The split is random, and the same for the same seed. Members are `victim_train`, non-members `victim_test`; the attacker
-    holds the two shadow parts.
-    Raises ValueError for fewer than four images, or for a class that one of the parts would lack.
+    labels: (n,), one class an image; up to three images are left over. Members are `victim_train`, non-members `victim_test`; the
+    attacker holds the two shadow parts.  Raises ValueError for a class that one of the parts would lack.
     """
-    labels = torch.as_tensor(labels)
-    size = len(labels) // 4
-    if labels.ndim != 1 or size < 1:
-        raise ValueError(f"labels: got shape {tuple(labels.shape)}; give one class an image, and four images or more")
     drawn = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
-    parts = FourWay(*drawn[: 4 * size].split(size))
+    parts = FourWay(*drawn[: len(labels) // 4 * 4].split(len(labels) // 4))
     for name, places in parts._asdict().items():
         if absent := sorted(set(labels.tolist()) - set(labels[places].tolist())):
             raise ValueError(
-                f"labels: class {absent[0]} would be absent from {name}, which gets {size:,} of {len(labels):,} images; "
+                f"labels: class {absent[0]} would be absent from {name}, which gets {len(places):,} of {len(labels):,} images; "
                 "give more images of it, or another seed"
             )
     return parts
@@ -43,19 +37,14 @@ def four_way(labels: Tensor, seed: int) -> FourWay:
 def in_out(n: int, models: int, seed: int, pairs: bool = False) -> Tensor:
     """A keep matrix, (models, n) bool: model m is trained on sample i where it is true; each sample is in exactly half of the models.
 
-    n: samples.  models: an even number, two or more.  seed: of the draw, which is the same for the same arguments.
-    pairs: models 0 and 1, 2 and 3, ... share the set between them: what the one holds the other lacks. An attack on the one must
-        then leave its partner out (`lira.every_target(pairs=True)`), because the partner's row is the answer. In pairs a model has
-        exactly half of the samples (of an odd number, one more or less); without them, about half.
-    Raises ValueError for an odd number of models, fewer than two, or fewer than two samples.
+    models: an even number.  pairs: models 0 and 1, 2 and 3, ... share the set between them: what the one holds the other lacks. An attack
+    on the one must then leave its partner out (`lira.every_target(pairs=True)`), because the partner's row is the answer. In pairs a
+    model has exactly half of the samples (of an odd number, one more or less); without them, about half.
+    Raises ValueError for an odd number of models.
     Source: Carlini et al. 2022, section IV; "exactly half" as in their released code.
     """
-    if isinstance(models, bool) or not isinstance(models, int) or models < 2 or models % 2:
-        raise ValueError(
-            f"models={models!r} cannot hold each sample in exactly half of them; give an even number, 2 or more"
-        )
-    if isinstance(n, bool) or not isinstance(n, int) or n < 2:
-        raise ValueError(f"n={n!r} samples leave nothing to tell apart; give 2 or more")
+    if models % 2:
+        raise ValueError(f"models={models!r} cannot hold each sample in exactly half of them; give an even number")
     generator = torch.Generator().manual_seed(seed)
     if pairs:
         first = torch.rand(models // 2, n, generator=generator).argsort(1) < n // 2

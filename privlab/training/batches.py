@@ -40,13 +40,6 @@ def pair(images: Labelled) -> tuple[Tensor, Tensor]:
     return pixels, labels.long()
 
 
-def seed_dropout(device: torch.device, seed: int) -> None:
-    """Seed the global generators that a model on this device draws from."""
-    torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
-        torch.cuda.default_generators[device.index].manual_seed(seed)
-
-
 def check_unit(pixels: Tensor) -> None:
     """Raise ValueError for floats that leave [0, 1]."""
     if pixels.is_floating_point():
@@ -70,6 +63,13 @@ def sample(pair: tuple[Tensor, Tensor], size: int, seed: int) -> tuple[Tensor, T
         return pair
     rows = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))[:size].to(labels.device)
     return pixels[rows], labels[rows]
+
+
+def seed_dropout(device: torch.device, seed: int) -> None:
+    """Seed the global generators that a model on this device draws from, and no other card's."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.default_generators[device.index].manual_seed(seed)
 
 
 def order(images: int, recipe: Recipe, generator: torch.Generator) -> list[Tensor]:
@@ -111,8 +111,7 @@ def _cropped(pixels: Tensor, generator: torch.Generator) -> Tensor:
 
 def _jittered(pixels: Tensor, generator: torch.Generator) -> Tensor:
     """torchvision's ColorJitter(0.2, 0.2, 0.1, 0.1), each image by itself, always in the order brightness, contrast, saturation, hue."""
-    ranges = torch.tensor([0.2, 0.2, 0.1, 0.1])
-    drawn = (2 * torch.rand(len(pixels), 4, generator=generator) - 1) * ranges  # 0: as it is
+    drawn = (2 * torch.rand(len(pixels), 4, generator=generator) - 1) * torch.tensor([0.2, 0.2, 0.1, 0.1])
     return torch.stack([_jitter(image, *by) for image, by in zip(pixels, drawn.tolist(), strict=True)])
 
 

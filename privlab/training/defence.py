@@ -6,8 +6,7 @@ of its own (DP-SGD), or changes those that are there (noise). They are in `privl
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
@@ -15,14 +14,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from privlab.training.recipes import Recipe, named
+from privlab.training.recipes import Recipe
 
 Penalty = Callable[[Tensor, Tensor], Tensor]  # (the normalised batch, its labels) -> a scalar
 
 
 @dataclass(frozen=True)
 class Defence:
-    """What a defence changes in a training; this one changes nothing. Its fields are plain JSON, so that a worker can open it again."""
+    """What a defence changes in a training; this one changes nothing. Its fields are plain JSON."""
 
     penalises: ClassVar[bool] = False  # whether it has `listen`
     own_steps: ClassVar[bool] = False  # whether it has `order` and `gradients`
@@ -50,10 +49,7 @@ class Defence:
         raise NotImplementedError
 
     def disturb(self, model: nn.Module) -> Callable[[], object] | None:
-        """What changes the gradients of each step, in place, once they are there, drawing from torch's own generator; None for nothing.
-
-        Asked at the beginning of each epoch, behind `shape`.
-        """
+        """What changes the gradients of each step, in place, drawing from torch's own generator; asked in each epoch, behind `shape`."""
         return None
 
     def record(self, recipe: Recipe, images: int) -> dict[str, dict[str, float]]:
@@ -61,26 +57,9 @@ class Defence:
         return {}
 
     def settings(self) -> dict[str, Any]:
-        """All that the defence depends on, as plain JSON.  `opened` undoes it."""
+        """All that the defence depends on, as plain JSON."""
         kind = type(self)
         return {"call": f"{kind.__module__}:{kind.__qualname__}", "arguments": asdict(self)}
-
-
-def opened(settings: Mapping[str, Any]) -> Defence:
-    """The defence with these settings.  Raises ValueError for any that is not in `privlab.defences`."""
-    module, _, name = str(settings["call"]).partition(":")
-    known = module.startswith("privlab.defences.") and importlib.util.find_spec(module)
-    kind: Any = getattr(importlib.import_module(module), name, None) if known else None
-    if not isinstance(kind, type) or not issubclass(kind, Defence):
-        raise ValueError(
-            f"call={settings['call']!r} names no defence; give one of privlab.defences, such as 'privlab.defences.architecture:Cut'"
-        )
-    return kind(**settings["arguments"])
-
-
-def settled(recipe: Recipe | str, defences: Sequence[Defence], device: str | torch.device) -> Recipe:
-    """The recipe of a training with these defences, with its precision settled, see `recipes.named`."""
-    return named(recipe, device, any(each.own_steps for each in defences))
 
 
 def check(defences: Sequence[Defence], model: nn.Module, recipe: Recipe, images: int) -> None:

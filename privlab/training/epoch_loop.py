@@ -1,7 +1,6 @@
 """Training of networks that no labels teach, an epoch at a time: GANs, and students of a target model.
 
-Every epoch draws from its own seed, so a checkpoint at its end needs no generator's state, and what was interrupted goes on to the bits
-that it would have reached. `training.fit` does the same for classifiers.
+Every epoch draws from its own seed, so what was interrupted goes on to the bits that it would have reached, as in `training.fit`.
 """
 
 from __future__ import annotations
@@ -17,27 +16,16 @@ from privlab import compute
 from privlab.compute import store
 from privlab.models.forward import preprocessing
 from privlab.training import batches
-from privlab.training.optimisers import memory, remember
+from privlab.training.trainer import memory, remember
 
 Networks = Mapping[str, nn.Module]
-Optimisers = Mapping[str, torch.optim.Optimizer]
 Step = Callable[[Tensor, torch.Generator], None]  # places of a batch's images (batch,), and where to draw from
 
 
 def train(
-    networks: Networks,
-    optimisers: Optimisers,
-    step: Step,
-    n: int,
-    *,
-    epochs: int,
-    batch_size: int,
-    seed: int,
-    run: compute.Run,
-    title: str,
-    watch: Callable[[int], object] | None = None,
-    progress: bool = True,
-) -> None:
+    networks: Networks, optimisers: Mapping[str, torch.optim.Optimizer], step: Step, n: int, *, epochs: int, batch_size: int,
+    seed: int, run: compute.Run, title: str, watch: Callable[[int], object] | None = None, progress: bool = True,
+) -> None:  # fmt: skip
     """Take a step for each whole batch of n images in random order, so many times over; what is left over sits the epoch out.
 
     networks: all that is trained, by name.  optimisers: one for each network, under the same names.
@@ -50,10 +38,9 @@ def train(
         begun = int(parts["done"]["epochs"])
         for name, net in networks.items():
             net.load_state_dict(parts[name])
-            remember(optimisers[name], parts.get(f"{name} optimiser", {}))  # SGD without momentum remembers nothing
-    for epoch in tqdm(
-        range(begun, epochs), title, epochs, initial=begun, unit="epoch", disable=not progress, leave=False
-    ):
+            remember(optimisers[name], parts.get(f"{name} optimiser", {}))
+    left = range(begun, epochs)
+    for epoch in tqdm(left, title, epochs, initial=begun, unit="epoch", disable=not progress, leave=False):
         draw = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
         for net in networks.values():
             net.train()

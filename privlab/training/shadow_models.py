@@ -24,7 +24,7 @@ from privlab.training import batches, defence, trainer
 from privlab.training.batches import Labelled
 from privlab.training.defence import Defence
 from privlab.training.queries import apply
-from privlab.training.recipes import Recipe
+from privlab.training.recipes import Recipe, named
 
 FORMAT = 1  # raise it when the same settings begin to give other logits
 SAMPLE = 64  # members that the curve of each epoch is measured on; the accuracies that matter come from the logits
@@ -35,7 +35,7 @@ class Fleet:
     """Models that share everything but their row of the keep matrix and their seed.
 
     folder: where its runs are kept.  settings: all that its models depend on, as JSON.  keep: (models, n) bool.
-    pixels, labels: the n images that are asked about, members or not.  device: what trains them, a certain card if `make` was given one.
+    pixels, labels: the n images that are asked about, members or not.  defences: of all models.  device: what trains them.
     """
 
     folder: Path
@@ -43,14 +43,8 @@ class Fleet:
     keep: Tensor
     pixels: Tensor
     labels: Tensor
+    defences: Sequence[Defence]
     device: str
-
-    def __repr__(self) -> str:
-        trained = sum(run.complete for run in self.runs)
-        return (
-            f"Fleet of {len(self.keep)} {self.settings['model']['name']} on {len(self.labels):,} images: {trained} trained, "
-            f"{len(self.keep) - trained} to go ({self.folder.name[:8]})"
-        )
 
     @cached_property
     def runs(self) -> list[compute.Run]:
@@ -79,15 +73,10 @@ class Fleet:
         Its form is that of then, too: behind `architecture.tts`, an early one has its skips.
         """
         last = self.at[-1]
-        at = last if at is None else at
-        if at != last and (at not in self.at or not self.settings.get("weights")):
-            raise ValueError(
-                f"at={at} is no epoch whose weights were kept; give weights=True and at=({at},) to shadow_models.make"
-            )
-        weights = self._kept(m, "weights" if at == last else f"weights_{at}")
-        built: Any = _build(self.settings, m)
+        weights = self._kept(m, "weights" if at in (None, last) else f"weights_{at}")
+        built: Any = self.fresh(m)
         built.image_shape = tuple(self.pixels.shape[1:])
-        defence.shaped(built, _defences(self.settings), at - 1)
+        defence.shaped(built, self.defences, (at or last) - 1)
         built.load_state_dict(weights)
         return built.eval()
 
@@ -100,50 +89,30 @@ class Fleet:
 
         Of earlier epochs the first query alone was kept: (1, n, classes).
         """
-        at = self.at[-1] if at is None else at
-        if at not in self.at:
-            raise ValueError(f"at={at} is no epoch whose logits were kept; this fleet has {self.at}")
-        return self._kept(m, f"logits_{at}")["logits"]
+        return self._kept(m, f"logits_{at or self.at[-1]}")["logits"]
 
     def features(self, m: int, layer: str = representations.LAST, at: int | None = None) -> Tensor:
         """What every image became inside model m after epoch `at` (the last if not given): (n, width), see `representations.read`."""
-        layers, at = self.settings.get("layers", []), self.at[-1] if at is None else at
-        if layer not in layers or at not in self.at:
-            raise ValueError(
-                f"layer={layer!r}, at={at}: no features of it were kept; this fleet has {layers or 'no layers'} after epochs {self.at}; "
-                f"give layers=({layer!r},) to shadow_models.make"
-            )
-        return self._kept(m, f"features_{at}")[layer]
+        return self._kept(m, f"features_{at or self.at[-1]}")[layer]
 
     def right(self, m: int, places: Tensor, at: int | None = None) -> float:
         """The share of the images in these places, indices or (n,) bool, that model m gets right, by the first query: 0 to 1."""
         return (self.logits(m, at)[0].argmax(1) == self.labels)[places].double().mean().item()
 
     def _kept(self, m: int, name: str) -> dict[str, Tensor]:
-        if not 0 <= m < len(self.keep):
-            raise ValueError(f"m={m} is no model of this fleet; give 0 to {len(self.keep) - 1}")
-        if not self.runs[m].complete:
-            raise ValueError(f"m={m} is not trained yet; call train() first ({self!r})")
-        return self.runs[m].load(name)
+        run = self.runs[m]
+        if not run.complete or name not in run.names():
+            asked = "train() trains it; at=, layers= and weights= of shadow_models.make say what is kept"
+            raise ValueError(f"{name} of model {m} is not there; {asked}, here after epochs {self.at}")
+        return run.load(name)
 
 
 def make(
-    name: str,
-    recipe: Recipe | str,
-    images: Labelled,
-    keep: Tensor,
-    *,
-    model: Mapping[str, Any] | None = None,
-    normalise: Normalise | None = None,
-    seed: int = 0,
-    queries: Sequence[str] = ("image",),
-    at: Sequence[int] = (),
-    layers: Sequence[str] = (),
-    weights: bool = False,
-    defences: Sequence[Defence] = (),
-    device: str = "cpu",
+    name: str, recipe: Recipe | str, images: Labelled, keep: Tensor, *, model: Mapping[str, Any] | None = None,
+    normalise: Normalise | None = None, seed: int = 0, queries: Sequence[str] = ("image",), at: Sequence[int] = (),
+    layers: Sequence[str] = (), weights: bool = False, defences: Sequence[Defence] = (), device: str = "cpu",
     folder: Path | str | None = None,
-) -> Fleet:
+) -> Fleet:  # fmt: skip
     """A fleet, with its folder; nothing is trained yet.
 
     name, model: what `zoo.build` takes, and the changes.  recipe: a Recipe or its name.
@@ -157,24 +126,17 @@ def make(
     weights: whether the model itself is kept after these epochs, too; of the last one it always is.
     defences: of all models, see `training.fit`.  device: "cpu", "cuda" (all cards), or "cuda:1" (that one).
     folder: where its runs shall be kept; by default in the store.
-    Raises ValueError for a keep matrix that does not fit, a model without members, an epoch outside the recipe, and defences that do not
-    fit the training.
+    Raises ValueError for a model without members, an epoch outside the recipe, and defences that do not fit the training.
     """
     normalise = normalise or (images.normalise if isinstance(images, Images) else None)
     pixels, labels = batches.pair(images)
-    keep = torch.as_tensor(keep)
-    if keep.dtype != torch.bool or keep.ndim != 2 or keep.shape[1] != len(labels):
-        raise ValueError(f"keep: got {tuple(keep.shape)} of {keep.dtype}; give (models, {len(labels)}) truth values")
     if (members := int(keep.sum(1).min())) < 2:
         raise ValueError(f"keep: a model would be trained on {members} images; give each row two members or more")
-    recipe = defence.settled(recipe, defences, device)
+    recipe = named(recipe, device, defences)
     classes = len(images.classes) if isinstance(images, Images) else int(labels.max()) + 1
     epochs = sorted({*at, recipe.epochs})
     if epochs[0] < 1 or epochs[-1] > recipe.epochs:
         raise ValueError(f"at={list(at)} leaves the training; give 1 to {recipe.epochs}, its epochs")
-    list(apply(pixels[:1], queries))  # an unknown query is told here
-    if layers and queries[0] != "image":
-        raise ValueError(f"queries={list(queries)}: features are of each image as it is; ask 'image' first")
     settings: dict[str, Any] = {
         **store.environment(FORMAT, device),
         "model": {"name": name, "changes": {"num_classes": classes, **(model or {})}},
@@ -188,14 +150,11 @@ def make(
     }
     extra = {"layers": list(layers), "weights": weights, "defences": [each.settings() for each in defences]}
     settings |= {name: value for name, value in extra.items() if value}  # fleets without keep the name that they had
-    built = _build(settings, 0)  # a wrong name, change, defence or layer is told here, and not by every worker
-    defence.check(defences, built, recipe, members)
-    for epoch in epochs:
-        changed = defence.shaped(built, defences, epoch - 1)
-        if layers and (changed or epoch == epochs[0]):
-            representations.read(built, pixels[:1], layers)
+    defence.check(
+        defences, _build(settings, 0), recipe, members
+    )  # what does not fit is told here, and not by every worker
     path = Path(folder) if folder else compute.Run("fleet", settings).path
-    return Fleet(path.absolute(), settings, keep, pixels, labels, str(device))
+    return Fleet(path.absolute(), settings, keep, pixels, labels, tuple(defences), str(device))
 
 
 def train(fleet: Fleet, model: int) -> None:
@@ -204,10 +163,7 @@ def train(fleet: Fleet, model: int) -> None:
     if run.complete:
         return
     if settings["versions"] != store.versions():
-        raise RuntimeError(
-            f"this worker has {store.versions()}, and the fleet was made with {settings['versions']}; "
-            "install the same versions everywhere"
-        )
+        raise RuntimeError(f"the fleet was made with {settings['versions']}; {store.versions()} give other numbers")
     built = _build(settings, model).to(fleet.device)
 
     def watch(epoch: int) -> None:
@@ -228,7 +184,7 @@ def train(fleet: Fleet, model: int) -> None:
 
     members = batches.subset((fleet.pixels, fleet.labels), fleet.keep[model])
     trainer.fit(
-        built, members, Recipe(**settings["recipe"]), seed=_seed(settings, model), defences=_defences(settings),
+        built, members, Recipe(**settings["recipe"]), seed=_seed(settings, model), defences=fleet.defences,
         sample=SAMPLE, run=run, watch=watch, progress=False,
     )  # fmt: skip
 
@@ -240,10 +196,6 @@ def _build(settings: Mapping[str, Any], model: int) -> nn.Module:
     if settings["normalise"]:
         built.normalise = Normalise(**settings["normalise"])
     return built
-
-
-def _defences(settings: Mapping[str, Any]) -> list[Defence]:
-    return [defence.opened(each) for each in settings.get("defences", [])]
 
 
 def _seed(settings: Mapping[str, Any], model: int) -> int:

@@ -26,36 +26,26 @@ from tqdm.auto import tqdm
 from privlab import models
 from privlab.compute import Run
 from privlab.compute.store import digest, joined, key, keyed, parted
-from privlab.data import Normalise
 from privlab.data import load as load_images
 from privlab.models.forward import RightGradients, preprocessing
-from privlab.training import batches, defence, optimisers
+from privlab.training import batches, defence
 from privlab.training.batches import Labelled, subset
 from privlab.training.defence import Defence, Penalty
 from privlab.training.recipes import RECIPES, History, Recipe, learning_rate, named, steps
 
-__all__ = ["RECIPES", "History", "Recipe", "epochs_done", "evaluate", "fit", "logits", "subset", "victim"]
+__all__ = ["RECIPES", "History", "Recipe", "evaluate", "fit", "logits", "subset", "victim"]
 
 FORMAT = 1  # raise it when the same recipe begins to give other weights or another history: stored victims are then trained anew
 
 
 def fit(
-    model: nn.Module,
-    images: Labelled,
-    recipe: Recipe | str,
-    *,
-    seed: int,
-    defences: Sequence[Defence] = (),
-    test: Labelled | None = None,
-    sample: int = 1_000,
-    run: Run | None = None,
-    watch: Callable[[int], object] | None = None,
-    progress: bool = True,
-) -> History:
+    model: nn.Module, images: Labelled, recipe: Recipe | str, *, seed: int, defences: Sequence[Defence] = (),
+    test: Labelled | None = None, sample: int = 1_000, run: Run | None = None,
+    watch: Callable[[int], object] | None = None, progress: bool = True,
+) -> History:  # fmt: skip
     """Train a model in place on these images, all of them and no others, and leave it in eval mode.
 
-    images, test: a set, or a pair of pixels (n, channels, height, width), bytes or floats in [0, 1], and labels (n,); `subset` makes
-        a pair of the members of a set.
+    images, test: a set, or a pair of pixels (n, channels, height, width), bytes or floats in [0, 1], and labels (n,), see `subset`.
     recipe: a Recipe, or a name in RECIPES.  seed: decides the order, the augmentation and the dropout; not the model's first weights.
     defences: of `privlab.defences`, such as (architecture.rolss(), regularisers.bido(0.1, 2)); the model has their form afterwards. When
         its form changes on the way, the optimiser keeps what it knows of the parameters that are left.
@@ -68,56 +58,61 @@ def fit(
     Raises ValueError for labels that the model has no class for, a batch larger than the set, a run that holds another training, defences
     that do not fit the training or each other; FloatingPointError when the loss is no longer a number.
     """
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    if not parameters:
-        raise ValueError(f"model: {type(model).__name__} has no parameter to learn; unfreeze some")
     train, held_out = batches.pair(images), None if test is None else batches.pair(test)
-    device = parameters[0].device
-    pixels, labels = train[0].to(device), train[1].to(device)
-    recipe = defence.settled(recipe, defences, device)
-    classes = _check(model, recipe, pixels, labels, held_out)
-    defence.check(defences, model, recipe, len(labels))
-    curves = {"train": batches.sample((pixels, labels), sample, seed)}
-    if held_out is not None:
-        curves["test"] = batches.sample(held_out, sample, seed)
-
-    # The form first, then the weights: what a run holds was written behind its last epoch.
-    defence.shaped(model, defences, max(0, epochs_done(run) - 1) if run else 0, seed)
+    device = next(model.parameters()).device
+    recipe, n, classes = named(recipe, device, defences), len(train[1]), logits(model, train[0][:1]).shape[1]
+    if recipe.batch_size > n:
+        raise ValueError(f"batch_size={recipe.batch_size} is more than the {n} images; give {n} or less")
+    if (low := int(train[1].min())) < 0 or int(train[1].max()) >= classes:
+        raise ValueError(f"labels go from {low} to {train[1].max()}; this model knows the classes 0 to {classes - 1}")
+    defence.check(defences, model, recipe, n)
+    history, states = History(), dict[str, dict[str, Tensor]]()
+    if run:
+        history, states = _kept(run, _settings(recipe, seed, train, held_out, sample, defences))
+    begun = len(history.lr)
+    defence.shaped(
+        model, defences, max(0, begun - 1), seed
+    )  # the form first: what a run holds was written behind its last epoch
     if recipe.precision == "bf16":
         model.to(memory_format=torch.channels_last)
-    optimiser = optimisers.build(recipe, model)
-    history = History()
-    if run:
-        history = _resume(run, _settings(recipe, seed, train, held_out, sample, defences), model, optimiser)
-    mix = batches.mixup(recipe, classes)
-    title = f"{type(model).__name__} on {len(labels):,}"
-    bar = tqdm(total=recipe.epochs, initial=len(history), desc=title, unit="epoch", disable=not progress, leave=False)
+    optimiser, mix = _optimiser(recipe, model), batches.mixup(recipe, classes)
+    if states:
+        model.load_state_dict(states["model"])
+        remember(optimiser, states.get("optimiser", {}))
+    train = train[0].to(device), train[1].to(device)
+    curves = {"train": batches.sample(train, sample, seed)}
+    if held_out is not None:
+        curves["test"] = batches.sample(held_out, sample, seed)
+    title = f"{type(model).__name__} on {n:,}"
+    bar = tqdm(total=recipe.epochs, initial=begun, desc=title, unit="epoch", disable=not progress, leave=False)
     with _own_generators(device), bar:
         try:
-            for epoch in range(len(history), recipe.epochs):
+            for epoch in range(begun, recipe.epochs):
                 began = time.perf_counter()
                 if defence.shaped(model, defences, epoch, seed):
-                    optimiser = optimisers.carried(optimiser, optimisers.build(recipe, model))
-                history.lr.append(learning_rate(recipe, epoch * steps(recipe, len(labels)), len(labels)))
-                history.objective.append(_epoch(model, pixels, labels, recipe, optimiser, mix, epoch, seed, defences))
+                    optimiser = _carried(optimiser, _optimiser(recipe, model))
+                history.lr.append(learning_rate(recipe, epoch * steps(recipe, n), n))
+                history.objective.append(_epoch(model, train, recipe, optimiser, mix, epoch, seed, defences))
                 for name, some in curves.items():
-                    for what, value in zip(("loss", "accuracy"), evaluate(model, some), strict=True):
-                        getattr(history, f"{name}_{what}").append(value)
+                    loss, accuracy = evaluate(model, some)
+                    getattr(history, f"{name}_loss").append(loss)
+                    getattr(history, f"{name}_accuracy").append(accuracy)
                 history.seconds.append(time.perf_counter() - began)
-                if bad := [name for name, curve in vars(history).items() if curve and not math.isfinite(curve[-1])]:
+                if not math.isfinite(history.objective[-1] + history.train_loss[-1]):
                     raise FloatingPointError(
-                        f"{bad[0]} is {getattr(history, bad[0])[-1]} in epoch {epoch + 1} of {recipe.epochs}: training diverged at "
+                        f"the loss is {history.objective[-1]} in epoch {epoch + 1} of {recipe.epochs}: training diverged at "
                         f"lr={recipe.lr:g}; try lr={recipe.lr / 10:g}, or clip_norm=1.0"
                     )
                 if watch:
                     watch(epoch + 1)
                 if run and epoch + 1 < recipe.epochs:
-                    run.save("checkpoint", _checkpoint(model, optimiser, history))
-                bar.set_postfix_str(f"train {history.train_accuracy[-1]:.2f}")
+                    past = {k: torch.tensor(v, dtype=torch.float64) for k, v in dataclasses.asdict(history).items()}
+                    state = {"model": model.state_dict(), "optimiser": memory(optimiser), "history": past}
+                    run.save("checkpoint", joined(state))  # in one file, since files are whole one by one
                 bar.update()
         finally:
             model.eval()
-    spent = {name: what for each in defences for name, what in each.record(recipe, len(labels)).items()}
+    spent = {name: what for each in defences for name, what in each.record(recipe, n).items()}
     for kind, numbers in spent.items() if progress else ():
         print(f"{kind}: {', '.join(f'{name} {number:.4g}' for name, number in numbers.items())}")
     if run and not run.complete:
@@ -130,55 +125,31 @@ def fit(
     return history
 
 
-def epochs_done(run: Run) -> int:
-    """How many epochs of a training a run holds so far."""
-    if "history" in run.names():
-        return len(run.read("history")["lr"])
-    return len(run.load("checkpoint").get("history.lr", ())) if "checkpoint" in run.names() else 0
-
-
 def victim(
-    name: str,
-    recipe: Recipe | str,
-    *,
-    data: str = "cifar10",
-    images: int | Sequence[int] | Tensor = 2_000,
-    test: int | Sequence[int] | Tensor | None = 1_000,
-    seed: int = 0,
-    model: Mapping[str, Any] | None = None,
-    root: Any = None,
-    device: str | torch.device = "cpu",
-    sample: int = 1_000,
-    progress: bool = True,
-) -> tuple[nn.Module, History]:
+    name: str, recipe: Recipe, *, images: Tensor, test: int | None = None, seed: int = 0,
+    model: Mapping[str, Any] | None = None, data: str = "cifar10", device: str | torch.device = "cpu", sample: int = 1_000,
+) -> tuple[nn.Module, History]:  # fmt: skip
     """A trained model of the zoo, in eval mode, with its history: trained once, kept in the store, and reused from then on.
 
     name, model: what `zoo.build` takes, and the changes, such as dict(embed_dim=24).  seed: of the first weights and of `fit`.
-    data: a named set; its normalisation becomes the model's.
-    images: the members, as places in its train split; a number n stands for the first n.
-    test: the same in its test split; None for no test curves, as for sets that have no such split.
-    recipe, sample, progress: see `fit`.  root: of the store; `store.folder()` if not given.
+    data: a named set; its normalisation becomes the model's.  images: the members, as places in its train split.
+    test: how many images of its test split, the first, the history is measured on; None for none.  recipe, sample: see `fit`.
     The key holds all that the result depends on: the recipe, the seed, the pixels and labels themselves, the structure of the
     model, versions of torch and timm, the kind of device. It leaves out the number of threads, which moves the last bits.
-    Prints one line that says whether the victim was trained or reused.
     """
-    recipe, changes = named(recipe, device), dict(model or {})
-    train = load_images(data)
-    changes.setdefault("num_classes", len(train.classes))
+    recipe, source = named(recipe, device), load_images(data)
+    changes = {"num_classes": len(source.classes), **(model or {})}
     built = models.build(name, seed=seed, **changes).to(device)
-    built.normalise = train.normalise
-    members = subset(train, range(images) if isinstance(images, int) else images)
-    held_out = None
-    if test is not None:
-        held_out = subset(load_images(data, "test"), range(test) if isinstance(test, int) else test)
+    built.normalise = source.normalise
+    members, held_out = subset(source, images), None if test is None else subset(load_images(data, "test"), range(test))
     shapes = {n: tuple(t.shape) for n, t in built.state_dict().items()}
     settings = {
         "model": {"name": name, **changes, "structure": key({"": f"{built}{shapes}{built.normalise}"})},
         "training": _settings(recipe, seed, members, held_out, sample),
     }
-    run = keyed("victim", settings, format=FORMAT, device=device, root=root)
+    run = keyed("victim", settings, format=FORMAT, device=device)
     reused = run.complete
-    history = fit(built, members, recipe, seed=seed, test=held_out, sample=sample, run=run, progress=progress)
+    history = fit(built, members, recipe, seed=seed, test=held_out, sample=sample, run=run, progress=False)
     how = f"{'reused, trained' if reused else 'trained'} on {len(members[1]):,} images of {data}"
     print(f"{name}: {how} in {sum(history.seconds):.3g} s (run victim/{run.path.name[:8]})")
     return built, history
@@ -190,15 +161,12 @@ def logits(model: nn.Module, images: Labelled | Tensor, batch_size: int = 500) -
 
     images: a set, a pair as in `fit`, or pixels alone.
     """
-    pixels = batches.pixels(images)
     like, normalise = next(model.parameters()), preprocessing(model)
     modes = {module: module.training for module in model.modules()}
     model.eval()
-    parts = (normalise(batches.unit(x.to(like.device), like.dtype)) for x in pixels.split(batch_size))
+    parts = (batches.unit(x.to(like.device), like.dtype) for x in batches.pixels(images).split(batch_size))
     try:
-        return torch.cat([model(x) for x in parts])
-    except AssertionError as error:  # timm's word for a wrong size
-        raise ValueError(f"images: shape {tuple(pixels.shape)} does not fit the model; {error}") from error
+        return torch.cat([model(normalise(x)) for x in parts])
     finally:
         for module, mode in modes.items():
             module.training = mode
@@ -207,26 +175,21 @@ def logits(model: nn.Module, images: Labelled | Tensor, batch_size: int = 500) -
 def evaluate(model: nn.Module, images: Labelled, batch_size: int = 500) -> tuple[float, float]:
     """(mean cross-entropy, share of right answers) of a model on these images, in eval mode; its mode is kept."""
     pixels, labels = batches.pair(images)
-    answers = logits(model, pixels, batch_size).cpu().double()  # (n, classes)
-    labels = labels.cpu()
+    answers, labels = logits(model, pixels, batch_size).cpu().double(), labels.cpu()  # (n, classes), (n,)
     return F.cross_entropy(answers, labels).item(), (answers.argmax(1) == labels).double().mean().item()
 
 
+# -- an epoch ----------------------------------------------------------------------------------------------------------
+
+
 def _epoch(
-    model: nn.Module,
-    pixels: Tensor,
-    labels: Tensor,
-    recipe: Recipe,
-    optimiser: torch.optim.Optimizer,
-    mix: Mixup | None,
-    epoch: int,
-    seed: int,
-    defences: Sequence[Defence],
-) -> float:
+    model: nn.Module, train: tuple[Tensor, Tensor], recipe: Recipe, optimiser: torch.optim.Optimizer, mix: Mixup | None,
+    epoch: int, seed: int, defences: Sequence[Defence],
+) -> float:  # fmt: skip
     """One pass over the images; returns the mean of the loss that it minimised."""
-    normalise, dtype = preprocessing(model), next(model.parameters()).dtype
-    generator = _seed(pixels.device, seed, epoch)
-    n, private = len(labels), next((each for each in defences if each.own_steps), None)
+    pixels, labels = train
+    n, dtype, generator = len(labels), next(model.parameters()).dtype, _seed(pixels.device, seed, epoch)
+    private = next((each for each in defences if each.own_steps), None)
     order = private.order(recipe, n, generator) if private else batches.order(n, recipe, generator)
     first, count, losses = epoch * steps(recipe, n), sum(map(len, order)), []
     disturbances = [change for each in defences if (change := each.disturb(model))]
@@ -240,10 +203,10 @@ def _epoch(
             x = batches.unit(x, dtype)  # (batch, channels, height, width)
             optimiser.zero_grad()
             if private:
-                loss = private.gradients(model, normalise(x), labels[rows], recipe, n)
+                loss = private.gradients(model, preprocessing(model)(x), labels[rows], recipe, n)
             else:
                 with RightGradients():
-                    loss = _loss(model, normalise, x, labels[rows], recipe, mix, penalty)
+                    loss = _loss(model, x, labels[rows], recipe, mix, penalty)
                 loss.backward()
             for disturb in disturbances:
                 disturb()
@@ -255,29 +218,21 @@ def _epoch(
 
 
 def _loss(
-    model: nn.Module,
-    normalise: Normalise,
-    x: Tensor,
-    labels: Tensor,
-    recipe: Recipe,
-    mix: Mixup | None,
-    penalty: Penalty | None,
+    model: nn.Module, x: Tensor, labels: Tensor, recipe: Recipe, mix: Mixup | None, penalty: Penalty | None
 ) -> Tensor:
     """What a step minimises on a batch (batch, channels, height, width) in [0, 1]."""
     if mix is not None:
-        x, targets = batches.mixed(mix, x, labels)  # targets: (batch, classes)
-        return SoftTargetCrossEntropy()(_answers(model, normalise(x), recipe), targets)
-    x = normalise(x)
-    loss = F.cross_entropy(_answers(model, x, recipe), labels, label_smoothing=recipe.label_smoothing)
-    return loss if penalty is None else loss + penalty(x, labels)
-
-
-def _answers(model: nn.Module, x: Tensor, recipe: Recipe) -> Tensor:
-    """Logits (batch, classes) in the type of x, computed in the recipe's precision."""
+        x, labels = batches.mixed(mix, x, labels)  # labels: (batch, classes)
+    x = preprocessing(model)(x)
     if recipe.precision == "full":
-        return model(x)
-    with torch.autocast(x.device.type, torch.bfloat16):
-        return model(x.contiguous(memory_format=torch.channels_last)).to(x.dtype)
+        answers = model(x)  # (batch, classes)
+    else:
+        with torch.autocast(x.device.type, torch.bfloat16):
+            answers = model(x.contiguous(memory_format=torch.channels_last)).to(x.dtype)
+    if mix is not None:
+        return SoftTargetCrossEntropy()(answers, labels)
+    loss = F.cross_entropy(answers, labels, label_smoothing=recipe.label_smoothing)
+    return loss if penalty is None else loss + penalty(x, labels)
 
 
 def _seed(device: torch.device, seed: int, epoch: int) -> torch.Generator:
@@ -302,14 +257,40 @@ def _own_generators(device: torch.device) -> Iterator[None]:
             np.random.set_state(numpy_state)
 
 
-def _checkpoint(model: nn.Module, optimiser: torch.optim.Optimizer, history: History) -> dict[str, Tensor]:
-    """All in one file, since files are whole one by one."""
-    curves = {name: torch.tensor(v, dtype=torch.float64) for name, v in dataclasses.asdict(history).items()}
-    return joined({"model": model.state_dict(), "optimiser": optimisers.memory(optimiser), "history": curves})
+# -- optimisers and runs -----------------------------------------------------------------------------------------------
 
 
-def _resume(run: Run, settings: dict[str, Any], model: nn.Module, optimiser: torch.optim.Optimizer) -> History:
-    """Bring model and optimiser to where the run stands."""
+def _optimiser(recipe: Recipe, model: nn.Module) -> torch.optim.Optimizer:
+    """The recipe's, over all parameters of the model that learn."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    if recipe.optimiser == "sgd":
+        return torch.optim.SGD(parameters, lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
+    adam = torch.optim.Adam if recipe.optimiser == "adam" else torch.optim.AdamW
+    return adam(parameters, lr=recipe.lr, betas=recipe.betas, weight_decay=recipe.weight_decay)
+
+
+def memory(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """What an optimiser remembers of its steps so far, as tensors in one dict; `remember` gives it back."""
+    state = optimiser.state_dict()["state"]  # of SGD without momentum it holds None
+    return joined({str(i): {k: v for k, v in of.items() if isinstance(v, Tensor)} for i, of in state.items()})
+
+
+def remember(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Give an optimiser of the same parameters what `memory` took down."""
+    state = {int(i): of for i, of in parted(tensors).items()}
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+
+
+def _carried(before: torch.optim.Optimizer, after: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """A new optimiser with what the old one remembers of the parameters that both have; others, such as narrowed ones, begin anew."""
+    for parameter in (p for group in after.param_groups for p in group["params"]):
+        if parameter in before.state:
+            after.state[parameter] = before.state[parameter]
+    return after
+
+
+def _kept(run: Run, settings: dict[str, Any]) -> tuple[History, dict[str, dict[str, Tensor]]]:
+    """What a run holds of this training so far: its history, and the states of model and optimiser."""
     if "training" not in run.names():
         run.note("training", settings)
     earlier = run.read("training")
@@ -319,38 +300,16 @@ def _resume(run: Run, settings: dict[str, Any], model: nn.Module, optimiser: tor
             "give each training a run with a config of its own"
         )
     if "history" in run.names():
-        model.load_state_dict(run.load("weights"))
-        return History(**run.read("history"))
-    checkpoint = run.load("checkpoint") if "checkpoint" in run.names() else {}
-    if not checkpoint:
-        return History()
-    parts = parted(checkpoint)
-    model.load_state_dict(parts["model"])
-    optimisers.remember(optimiser, parts.get("optimiser", {}))
-    return History(**{name: tensor.tolist() for name, tensor in parts["history"].items()})
+        return History(**run.read("history")), {"model": run.load("weights")}
+    parts = parted(run.load("checkpoint")) if "checkpoint" in run.names() else {}
+    return History(**{name: tensor.tolist() for name, tensor in parts.pop("history", {}).items()}), parts
 
 
 def _settings(
-    recipe: Recipe,
-    seed: int,
-    train: tuple[Tensor, Tensor],
-    test: tuple[Tensor, Tensor] | None,
-    sample: int,
+    recipe: Recipe, seed: int, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor] | None, sample: int,
     defences: Sequence[Defence] = (),
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """What weights and history depend on beside the model, as JSON; sets stand by their contents, not by what they are called."""
     sets = {name: some and [len(some[1]), digest(*some)] for name, some in (("images", train), ("test", test))}
     settings = {"format": FORMAT, "recipe": recipe.settings(), "seed": seed, "sample": sample, **sets}
     return settings | ({"defences": [each.settings() for each in defences]} if defences else {})
-
-
-def _check(model: nn.Module, recipe: Recipe, pixels: Tensor, labels: Tensor, test: tuple[Tensor, Tensor] | None) -> int:
-    """The number of the model's classes, if it can be trained on these."""
-    if recipe.batch_size > (n := len(labels)):
-        raise ValueError(f"batch_size={recipe.batch_size} is more than the {n} images; give {n} or less")
-    classes = logits(model, pixels[:1]).shape[1]
-    for name, some in (("labels", labels), ("test: labels", labels if test is None else test[1])):
-        low, high = (int(end) for end in some.aminmax())
-        if low < 0 or high >= classes:
-            raise ValueError(f"{name} go from {low} to {high}; this model knows the classes 0 to {classes - 1}")
-    return classes

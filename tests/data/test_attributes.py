@@ -43,13 +43,6 @@ def test_the_glasses_that_were_typed_in_can_be_seen(orl):
     assert sum(seen) >= 6 and len(seen) == 7
 
 
-def test_orl_in_a_square(orl):
-    square = attributes.load("orl", size=32)
-    assert square.pixels.shape == (400, 1, 32, 32) and square.pixels.dtype == torch.uint8
-    wide = orl.pixels.float().mean((1, 2, 3))
-    torch.testing.assert_close(square.pixels.float().mean((1, 2, 3)), wide, atol=1.0, rtol=0)
-
-
 def test_a_few_are_drawn_by_the_seed(orl):
     one, two, other = (orl.few(30, seed) for seed in (0, 0, 1))
     assert torch.equal(one.pixels, two.pixels) and not torch.equal(one["person"], other["person"])

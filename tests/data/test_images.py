@@ -40,34 +40,9 @@ def test_the_inverse_undoes_it(channels, seed):
     torch.testing.assert_close(normalise(normalise.inverse(images)), images, rtol=1e-12, atol=1e-10)
 
 
-def test_the_default_changes_nothing_and_fits_any_number_of_channels():
-    for channels in (1, 3, 5):
-        images = torch.rand(2, channels, 4, 4)
-        assert torch.equal(Normalise()(images), images) and torch.equal(Normalise().inverse(images), images)
-
-
-def test_normalise_is_a_value():
-    assert Normalise([0.5], [1]) == Normalise((0.5,), (1.0,))
-    assert len({Normalise(), Normalise()}) == 1
-
-
-def test_a_gradient_passes_through():
-    image = torch.rand(1, 3, 2, 2, requires_grad=True)
-    data.NORMALISE["cifar10"](image).sum().backward()
-    assert image.grad[0, :, 0, 0].tolist() == pytest.approx([1 / 0.2470, 1 / 0.2435, 1 / 0.2616])
-
-
-@pytest.mark.parametrize(
-    ("mean", "std", "complaint"),
-    [
-        ((0.0, 0.0), (1.0,), "differ in length"),
-        ((), (), "differ in length"),
-        ((0.0,), (0.0,), "not positive"),
-        ((0.0, 0.0), (1.0, -1.0), "not positive"),
-    ],
-)
-def test_a_normalisation_without_inverse_is_refused(mean, std, complaint):
-    with pytest.raises(ValueError, match=complaint):
+@pytest.mark.parametrize(("mean", "std"), [((0.0, 0.0), (1.0,)), ((), ()), ((0.0, 0.0), (1.0, 0.0))])
+def test_a_normalisation_without_inverse_is_refused(mean, std):
+    with pytest.raises(ValueError, match="give one of each a channel, and a std above 0"):
         Normalise(mean, std)
 
 
@@ -97,26 +72,12 @@ def test_take_keeps_the_order_and_scales_to_one(few):
         (np.array([4, 1]), [4, 1]),
         (torch.tensor([9]), [9]),
         ([-1, -10], [9, 0]),
-        ([], []),
     ],
 )
 def test_take_understands(few, indices, expected):
     images, labels = few.take(indices)
     assert (images[:, 0, 0, 0] * 255).round().tolist() == [10.0 * i for i in expected]
     assert labels.tolist() == [i % 4 for i in expected]
-
-
-@pytest.mark.parametrize("indices", [[0, 10], [-11], torch.tensor([99])])
-def test_an_index_outside_is_named(few, indices):
-    bad = next(int(i) for i in indices if not -10 <= i < 10)
-    with pytest.raises(ValueError, match=f"indices holds {bad}, and few/train has 10 images; give 0 to 9"):
-        few.take(indices)
-
-
-@pytest.mark.parametrize("indices", [[0.5], [True, False], 3, [[0, 1]]])
-def test_what_is_no_list_of_whole_numbers_is_refused(few, indices):
-    with pytest.raises(ValueError, match="is not a list of whole numbers; give a list, or a slice"):
-        few.take(indices)
 
 
 def test_one_is_a_batch_of_one(few):
@@ -134,13 +95,6 @@ def test_one_resizes_with_antialiasing():
     assert (small - 0.5).abs().max() < 0.01
 
 
-def test_resizing_stays_between_the_pixels_it_came_from(few):
-    big, _ = few.one(9, size=32)
-    low, high = few.take([9])[0].aminmax()
-    assert big.shape == (1, 3, 32, 32)
-    assert big.min() >= low - 1e-6 and big.max() <= high + 1e-6
-
-
 def test_sample_is_distinct_and_follows_its_seed_alone(few):
     torch.manual_seed(1)
     first = few.sample(10, seed=5)
@@ -150,12 +104,6 @@ def test_sample_is_distinct_and_follows_its_seed_alone(few):
     assert sorted((first[0][:, 0, 0, 0] * 25.5).round().tolist()) == list(range(10))
     assert not torch.equal(few.sample(10, seed=6)[0], first[0])
     assert torch.equal(few.sample(3, seed=5)[0], first[0][:3])
-
-
-@pytest.mark.parametrize("n", [0, -1, 11])
-def test_more_distinct_images_than_there_are(few, n):
-    with pytest.raises(ValueError, match=f"n={n} distinct images of few/train do not exist; give 1 to 10"):
-        few.sample(n, seed=0)
 
 
 # -- loading ------------------------------------------------------------------------------------------------------------
@@ -171,7 +119,6 @@ def test_a_set_says_what_it_is():
     ("name", "split", "complaint"),
     [
         ("cifar1O", "train", r"name='cifar1O' is not a known image set; did you mean 'cifar10'\?"),
-        ("lpips", "train", r"name='lpips' holds weights, not images"),
         ("orl", "test", r"split='test' does not exist in 'orl'; it has 'train'"),
         ("cifar10", "validation", r"split='validation' does not exist in 'cifar10'; it has 'train' and 'test'"),
     ],
@@ -197,16 +144,6 @@ def test_normalisation_is_that_of_the_training_pixels(name):
         average = (counts * levels).sum() / counts.sum()
         spread = ((counts * (levels - average).square()).sum() / counts.sum()).sqrt()
         assert (average.item(), spread.item()) == (pytest.approx(mean, abs=6e-5), pytest.approx(std, abs=6e-5))
-
-
-def test_a_photograph_at_224_pixels():
-    photos = data.load("imagenet_samples")
-    image, label = photos.one(0, size=224)
-    assert image.shape == (1, 3, 224, 224) and image.min() >= 0 and image.max() <= 1
-    assert photos.classes[label] == "bull mastiff"
-    # 512 is no multiple of 224, but both grids cover the same picture: means over quarters agree.
-    full = torch.nn.functional.avg_pool2d(photos.one(0)[0], 256)
-    torch.testing.assert_close(torch.nn.functional.avg_pool2d(image, 112), full, atol=2e-3, rtol=0)
 
 
 def test_pixels_are_mapped_from_the_file_and_not_read():

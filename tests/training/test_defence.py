@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -16,9 +15,9 @@ from weights import same
 
 from privlab import compute, data, models, training
 from privlab.compute import store
-from privlab.defences import architecture, dp_sgd, regularisers, updates
-from privlab.training import Recipe, optimisers, shadow_models, trainer
-from privlab.training.defence import Defence, opened, shaped
+from privlab.defences import architecture, dp_sgd, regularisers
+from privlab.training import Recipe, shadow_models, trainer
+from privlab.training.defence import Defence, shaped
 
 SMALL = dict(layers=(1, 1, 1, 1), channels=(8, 8, 12, 16), num_classes=3)
 RECIPE = Recipe(epochs=4, batch_size=8, lr=2e-3, augment="flip")
@@ -75,20 +74,11 @@ class Larger(Defence):
 # -- nothing, where there is none ----------------------------------------------------------------------------------------------
 
 
-def test_a_defence_that_changes_nothing_changes_nothing():
-    """To the bit."""
-    plain, defended = narrow(), narrow()
-    one, other = fit(plain), fit(defended, defences=(Defence(),))
-    assert same(plain, defended) and curves(one) == curves(other)
-    assert Defence().settings()["arguments"] == {} and not Defence().shape(plain, 0)
-
-
-@pytest.mark.parametrize(("mine", "other"), [((), (architecture.rolss(),)), ((architecture.ssf(),), ())])
-def test_a_run_with_other_defences_is_refused(mine, other, tmp_path):
+def test_a_run_with_other_defences_is_refused(tmp_path):
     run = compute.Run("victim", {}, tmp_path)
-    fit(narrow(), replace(RECIPE, epochs=1), run=run, defences=mine)
+    fit(narrow(), replace(RECIPE, epochs=1), run=run)
     with pytest.raises(ValueError, match="of a training with defences="):
-        fit(narrow(), replace(RECIPE, epochs=1), run=run, defences=other)
+        fit(narrow(), replace(RECIPE, epochs=1), run=run, defences=(architecture.rolss(),))
 
 
 # -- penalties -----------------------------------------------------------------------------------------------------------------
@@ -115,8 +105,8 @@ def test_hooks_are_gone_after_a_training():
 # -- gradients that are there --------------------------------------------------------------------------------------------------
 
 
-def test_gradients_are_changed_behind_the_loss_and_before_the_clip():
-    """Three times, then twice as large: with a step of a sixth it is the undefended step; and a clip knows nothing of a factor."""
+def test_gradients_are_changed_behind_the_loss():
+    """Three times, then twice as large: with a step of a sixth it is the undefended step."""
     recipe = Recipe(
         epochs=1, batch_size=24, optimiser="sgd", momentum=0.0, lr=0.06, weight_decay=0, schedule="constant"
     )
@@ -125,10 +115,6 @@ def test_gradients_are_changed_behind_the_loss_and_before_the_clip():
     fit(changed, replace(recipe, lr=0.01), defences=(Larger(3.0), Decay(1.0), Larger(2.0)))
     for p, q in zip(plain.parameters(), changed.parameters(), strict=True):
         torch.testing.assert_close(p, q, rtol=1e-12, atol=1e-15)
-    for model, defences in ((plain := linear(), ()), (changed := linear(), (Larger(7.0),))):
-        fit(model, replace(recipe, clip_norm=1e-3), defences=defences)
-    for p, q in zip(plain.parameters(), changed.parameters(), strict=True):
-        torch.testing.assert_close(p, q, rtol=1e-4, atol=0)
     assert not same(plain, linear())
 
 
@@ -140,18 +126,18 @@ def test_the_optimiser_keeps_what_it_knows_of_the_parameters_that_are_left():
     for kind in ("adamw", "sgd"):
         recipe = replace(RECIPE, optimiser=kind)
         model = narrow()
-        before = optimisers.build(recipe, model)
+        before = trainer._optimiser(recipe, model)
         model(PIXELS[:4].float() / 255).logsumexp(1).sum().backward()
         before.step()
         assert shaped(model, (architecture.rolss(),), 0)
-        after = optimisers.carried(before, optimisers.build(recipe, model))
+        after = trainer._carried(before, trainer._optimiser(recipe, model))
         left = [*model.parameters()]
         assert 0 < len(left) < len(before.state) and {*after.state} == {*left}
         for p in left:
             assert all(torch.equal(after.state[p][k], v) for k, v in before.state[p].items() if v is not None)
 
 
-@pytest.mark.parametrize("stop", [1, 2, 3])
+@pytest.mark.parametrize("stop", [1, 2])
 def test_an_interrupted_training_goes_on_before_at_and_behind_the_cut(stop, tmp_path):
     defences = (architecture.tts(2, 2), regularisers.bido(0.05, 0.5), regularisers.mid(0.01, 4))
     whole = narrow()
@@ -167,7 +153,6 @@ def test_an_interrupted_training_goes_on_before_at_and_behind_the_cut(stop, tmp_
     run = compute.Run("victim", {}, tmp_path)
     with pytest.raises(Stopped):
         fit(narrow(), defences=defences, run=run, watch=watch)
-    assert trainer.epochs_done(run) == stop
     rest = narrow()
     assert curves(fit(rest, defences=defences, run=run)) == curves(history) and same(rest, whole)
     again = narrow()  # the run is complete now: weights alone are loaded
@@ -185,69 +170,14 @@ def test_what_a_form_draws_hangs_on_the_seed_alone():
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-# -- settings ------------------------------------------------------------------------------------------------------------------
-
-EVERY = [
-    architecture.rolss(),
-    architecture.rolss_plus(),
-    architecture.ssf(),
-    architecture.ssf(0.3),
-    architecture.tts(1, 3),
-    regularisers.bido(0.1, 2, sigma=3.0),
-    regularisers.mid(0.01, 8),
-    dp_sgd.dp(8, 1e-5, 1.0),
-    updates.sent("gaussian", relative=0.1),
-    updates.sent("spread", shares={"stem": 0.5, "rest": 0.5}, relative=0.1),
-    updates.sent("low_bits", bits=8),
-    updates.sent("bfloat16"),
-    updates.sent("withheld", words=("position", "head")),
-]
-
-
-@pytest.mark.parametrize("defence", EVERY, ids=str)
-def test_a_defence_is_opened_again_from_its_settings(defence):
-    assert opened(json.loads(json.dumps(defence.settings()))) == defence
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        "os:system",
-        "privlab.training.trainer:fit",
-        "privlab.defences.architecture:rolss",
-        "privlab.defences.nothing:Cut",
-        "privlab.defences.architecture:Cat",
-        "privlab.defences.architecture",
-        "privlab.defences.perturbation:PrivateSteps",
-    ],
-)
-def test_only_defences_are_opened(call):
-    with pytest.raises(ValueError, match="names no defence; give one of privlab.defences"):
-        opened({"call": call, "arguments": {}})
-
-
 # -- what does not go together -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("recipe", "defences", "message"),
     [
-        (
-            dict(mixup=0.8),
-            (regularisers.bido(1, 1),),
-            "mixup=0.8, cutmix=0 cannot go with BiDO.*give a recipe with mixup=0",
-        ),
-        (dict(cutmix=1.0), (regularisers.mid(1, 4),), "cutmix=1 cannot go with MID"),
-        (
-            dict(epochs=5),
-            (architecture.tts(1, 3),),
-            "full=1 and rest=3 add up to 4 epochs, and the recipe has 5; give rest=4",
-        ),
-        (
-            dict(),
-            (architecture.tts(4, 5),),
-            "add up to 9 epochs, and the recipe has 4; give rest=1, or a recipe with epochs=9",
-        ),
+        (dict(mixup=0.8), (regularisers.bido(1, 1),), "mixup=0.8, cutmix=0 cannot go with BiDO.*give .* mixup=0"),
+        (dict(), (regularisers.bido(1, 1), dp_sgd.dp(8, 1e-5)), "model: .* is a BatchNorm"),
     ],
 )
 def test_what_cannot_be_trained_is_told_before_anything_changes(recipe, defences, message):
@@ -262,18 +192,17 @@ def test_what_cannot_be_trained_is_told_before_anything_changes(recipe, defences
 KEEP = data.in_out(24, 2, 0)
 
 
-def fleet(folder, defences=(), **changes):
-    given = dict(model=SMALL, at=(1,), weights=True, seed=3, folder=folder) | changes
-    return shadow_models.make("resnet18", replace(RECIPE, epochs=2), SET, KEEP, defences=defences, **given)
+def fleet(folder, defences=()):
+    given = dict(model=SMALL, at=(1,), weights=True, seed=3, folder=folder, defences=defences)
+    return shadow_models.make("resnet18", replace(RECIPE, epochs=2), SET, KEEP, **given)
 
 
 def test_a_fleet_trains_defended_models_and_gives_them_back_in_the_form_of_each_epoch(tmp_path):
     made = fleet(tmp_path / "defended", (architecture.tts(1, 1), regularisers.bido(0.1, 1)))
     made.train(jobs=1, progress=False)
     early, last = made.model(1, at=1), made.model(1)
-    assert (
-        "layer4.0.downsample.0.weight" in early.state_dict() and "layer4.0.downsample.0.weight" not in last.state_dict()
-    )
+    skip = "layer4.0.downsample.0.weight"
+    assert skip in early.state_dict() and skip not in last.state_dict()
     assert torch.equal(training.logits(early, PIXELS), made.logits(1, at=1)[0])
     assert torch.equal(training.logits(last, PIXELS), made.logits(1)[0])
 

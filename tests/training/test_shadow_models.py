@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
+import os
 import random
 import threading
 from dataclasses import replace
@@ -11,8 +10,9 @@ from dataclasses import replace
 import psutil
 import pytest
 import torch
+import weights
 
-from privlab import data, models, training
+from privlab import data, training
 from privlab.compute import tasks
 from privlab.models import representations
 from privlab.training import Recipe, batches, shadow_models, trainer
@@ -40,19 +40,11 @@ def trained(images, tmp_path_factory):
     return made
 
 
-def fresh(seed):
-    return models.build("vit_cifar", num_classes=10, seed=seed, **TINY).to(memory_format=torch.channels_last)
-
-
 def same(one, other):
     """Whether two fleets hold the same weights and logits, to the bit."""
     names = ["weights", *(f"logits_{epoch}" for epoch in one.at)]
-    for mine, theirs in zip(one.runs, other.runs, strict=True):
-        for name in names:
-            a, b = mine.load(name), theirs.load(name)
-            if a.keys() != b.keys() or not all(torch.equal(a[k], b[k]) for k in a):
-                return False
-    return True
+    pairs = zip(one.runs, other.runs, strict=True)
+    return all(weights.same(mine.load(name), theirs.load(name)) for mine, theirs in pairs for name in names)
 
 
 # -- features -------------------------------------------------------------------------------------------------------------
@@ -70,17 +62,10 @@ def test_a_fleet_keeps_the_features_that_it_is_asked_for(images, tmp_path):
         assert torch.equal(made.features(1, layer), features)
         assert made.features(1, layer, at=1).shape == features.shape
         assert not torch.equal(made.features(1, layer, at=1), made.features(1, layer))
-    with pytest.raises(ValueError, match="layer='blocks.1', at=3: no features"):
-        made.features(0, "blocks.1")
-    with pytest.raises(ValueError, match="this fleet has no layers"):
+    with pytest.raises(
+        ValueError, match="features_3 of model 0 is not there; .* layers= and weights= of shadow_models.make"
+    ):
         plain.features(0)
-
-
-def test_a_layer_that_is_not_there_is_told_before_any_training(images, tmp_path):
-    with pytest.raises(ValueError, match="'blocks.7' is no layer"):
-        make(images, tmp_path / "wrong", layers=("blocks.7",))
-    with pytest.raises(ValueError, match="ask 'image' first"):
-        make(images, tmp_path / "wrong", layers=("blocks.0",), queries=("mirror", "image"))
 
 
 # -- weights of earlier epochs ---------------------------------------------------------------------------------------------
@@ -98,7 +83,7 @@ def test_a_fleet_keeps_the_weights_of_the_epochs_that_it_is_asked_for(images, tr
         assert all(torch.equal(a, b) for a, b in zip(last.parameters(), made.model(m, at=3).parameters(), strict=True))
         assert not early.training and early.image_shape == last.image_shape == (3, 32, 32)
     assert "weights_3" not in made.runs[0].names()  # the last epoch's are there once
-    with pytest.raises(ValueError, match=r"at=2 is no epoch whose weights were kept; give weights=True and at=\(2,\)"):
+    with pytest.raises(ValueError, match="weights_2 of model 0 is not there; "):
         made.model(0, at=2)
 
 
@@ -106,23 +91,12 @@ def test_a_fleet_keeps_the_weights_of_the_epochs_that_it_is_asked_for(images, tr
 
 
 def test_a_model_is_what_fit_makes_of_its_row_and_seed(trained, images):
-    for m in range(MODELS):
-        seed = shadow_models._seed(trained.settings, m)
-        built = fresh(seed)
-        training.fit(
-            built, batches.subset(images, KEEP[m]), RECIPE, seed=seed, sample=shadow_models.SAMPLE, progress=False
-        )
-        kept = trained.model(m)
-        assert all(torch.equal(a, b) for a, b in zip(built.parameters(), kept.parameters(), strict=True))
-        pixels, _ = images
-        for k, asked in enumerate((pixels, pixels.flip(-1))):
+    for m in (0, 3):
+        seed, built, kept = shadow_models._seed(trained.settings, m), trained.fresh(m), trained.model(m)
+        training.fit(built, batches.subset(images, KEEP[m]), RECIPE, seed=seed, sample=64, progress=False)
+        assert weights.same(built, kept)
+        for k, asked in enumerate((images[0], images[0].flip(-1))):
             assert torch.equal(trained.logits(m)[k], training.logits(kept, asked))
-
-
-def test_no_two_models_share_a_seed(trained):
-    others = [{"seed": seed} for seed in range(50)]
-    seeds = [shadow_models._seed(settings, m) for settings, m in itertools.product(others, range(16))]
-    assert len(set(seeds)) == len(seeds)
 
 
 # -- fleets ------------------------------------------------------------------------------------------------------------
@@ -130,68 +104,42 @@ def test_no_two_models_share_a_seed(trained):
 
 def test_processes_give_the_same_bits_as_one(trained, images, tmp_path, capsys):
     made = make(images, tmp_path / "two")
-    assert "0 trained, 4 to go" in repr(made)
     made.train(jobs=2, progress=False)
-    assert same(made, trained) and "4 trained, 0 to go" in repr(made)
+    assert same(made, trained)
     made.train(jobs=2, progress=False)
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("4 vit_cifar: 4 done in ") and second == "4 vit_cifar: nothing to do"
 
 
-def test_the_default_folder_is_named_by_the_settings(images, tmp_path, monkeypatch):
-    monkeypatch.setenv("PRIVLAB_STORE", str(tmp_path))
-    one, again, other = make(images, None), make(images, None), make(images, None, seed=6)
-    assert one.folder == again.folder != other.folder and one.folder.is_relative_to(tmp_path)
-
-
-CHANGED = {
-    "recipe": dict(recipe=replace(RECIPE, lr=1e-3)),
-    "seed": dict(seed=6),
-    "keep": dict(keep=~KEEP),
-    "at": dict(at=(2,)),
-    "weights": dict(weights=True),
-}
-
-
-@pytest.mark.parametrize("name", CHANGED)
-def test_a_fleet_of_other_settings_has_runs_of_its_own_even_in_one_folder(trained, images, name):
+def test_a_fleet_of_other_settings_has_runs_of_its_own_even_in_one_folder(trained, images):
     assert make(images, trained.folder).runs[0].complete
-    assert not make(images, trained.folder, **CHANGED[name]).runs[0].complete
+    for other in (dict(recipe=replace(RECIPE, lr=1e-3)), dict(seed=6), dict(keep=~KEEP), dict(at=(2,))):
+        assert not make(images, trained.folder, **other).runs[0].complete, other
+        assert make(images, None, **other).folder != make(images, None).folder == make(images, None).folder
 
 
 def test_what_is_not_trained_cannot_be_asked(images, tmp_path):
     made = make(images, tmp_path / "new")
-    with pytest.raises(ValueError, match=r"m=2 is not trained yet; call train\(\) first"):
+    with pytest.raises(ValueError, match=r"logits_3 of model 2 is not there; train\(\) trains it"):
         made.logits(2)
-
-
-def test_versions_that_differ_are_refused_by_the_worker(images, tmp_path):
-    made = make(images, tmp_path / "old")
-    older = {**made.settings, "versions": {**made.settings["versions"], "torch": "1.0"}}
-    with pytest.raises(
-        RuntimeError, match=r"this worker has .* made with {'torch': '1.0', .*install the same versions"
-    ):
-        shadow_models.train(replace(made, settings=older), 0)
+    made.settings["versions"] = {**made.settings["versions"], "torch": "1.0"}
+    with pytest.raises(RuntimeError, match=r"the fleet was made with {'torch': '1.0', .*give other numbers"):
+        shadow_models.train(made, 0)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (dict(keep=KEEP.float()), r"keep: got \(4, 64\) of torch.float32; give \(models, 64\) truth values"),
         (
-            dict(keep=KEEP & (torch.arange(4) != 2)[:, None]),
-            "keep: a model would be trained on 0 images; give each row two members",
+            dict(keep=torch.zeros(4, 64, dtype=torch.bool)),
+            "keep: a model would be trained on 0 images; give each row two",
         ),
         (dict(at=(4,)), r"at=\[4\] leaves the training; give 1 to 3"),
-        (dict(queries=("mirrored",)), "mirrored"),
-        (dict(model=dict(embed_dim=30, num_heads=4)), "embed_dim=30 does not split into num_heads=4"),
-        (dict(recipe="laptops"), "recipe='laptops' is not known; did you mean"),
     ],
 )
 def test_what_makes_no_fleet(images, tmp_path, changes, message):
     with pytest.raises(ValueError, match=message):
         make(images, tmp_path / "wrong", **changes)
-    assert not (tmp_path / "wrong").exists()
 
 
 # -- workers that are killed -------------------------------------------------------------------------------------------
@@ -202,33 +150,24 @@ LARGER = dict(embed_dim=96, depth=3, num_heads=3, patch_size=4)
 
 def at_work():
     """The workers of this process."""
-    found = []
-    for process in psutil.Process().children():
-        with contextlib.suppress(psutil.Error):
-            if process.status() != psutil.STATUS_ZOMBIE and "LokyProcess" in " ".join(process.cmdline()):
-                found.append(process)
-    return found
+    return [
+        p
+        for p in psutil.process_iter(["ppid", "cmdline"])
+        if p.info["ppid"] == os.getpid() and "LokyProcess" in str(p.info)
+    ]
 
 
 @pytest.mark.check
 @pytest.mark.parametrize("count", [3, pytest.param(20, marks=pytest.mark.weekly)])
-def test_kills_change_nothing_and_cost_an_epoch_each_at_most(images, tmp_path, monkeypatch, count):
-    """SIGKILL at a random moment. What is kept is never less afterwards: so no more is lost than the epoch that was in the making."""
+def test_kills_change_nothing(images, tmp_path, monkeypatch, count):
+    """SIGKILL at a random moment."""
     monkeypatch.setattr(tasks, "PATIENCE", count + 1)  # kills here do not wait for a task to be done
     about = dict(model=LARGER, recipe=LONG, at=(7,))
     undisturbed = make(images, tmp_path / "undisturbed", **about)
     undisturbed.train(jobs=1, progress=False)
     drawn, kills, fleets = random.Random(0), 0, 0
     while kills < count:  # a fast machine is through with the first fleet before that
-        disturbed, ended, fallen = make(images, tmp_path / f"disturbed_{fleets}", **about), threading.Event(), []
-
-        def follow(disturbed=disturbed, ended=ended, fallen=fallen):
-            seen = [0] * MODELS
-            while not ended.wait(0.01):
-                for m, run in enumerate(disturbed.runs):
-                    if (now := trainer.epochs_done(run)) < seen[m]:
-                        fallen.append((m, seen[m], now))
-                    seen[m] = now
+        disturbed, ended = make(images, tmp_path / f"disturbed_{fleets}", **about), threading.Event()
 
         def train(disturbed=disturbed, ended=ended):
             try:
@@ -236,16 +175,13 @@ def test_kills_change_nothing_and_cost_an_epoch_each_at_most(images, tmp_path, m
             finally:
                 ended.set()
 
-        threads = [threading.Thread(target=work) for work in (train, follow)]
-        for thread in threads:
-            thread.start()
+        thread = threading.Thread(target=train)
+        thread.start()
         while kills < count and not ended.wait(drawn.uniform(0.2, 4.5)):
             if alive := at_work():
                 drawn.choice(alive).kill()
                 kills += 1
-        for thread in threads:
-            thread.join()
-        assert not fallen
+        thread.join()
         assert all(run.complete for run in disturbed.runs) and same(disturbed, undisturbed)
         fleets += 1
 

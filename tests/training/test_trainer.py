@@ -18,11 +18,9 @@ import torch
 import torch.nn.functional as F
 from timm.data import Mixup
 from torch import nn
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 from weights import same
 
 from privlab import compute, data, models, training
-from privlab.data import Normalise
 from privlab.training import History, Recipe, batches, recipes, trainer
 
 DRAWN = torch.Generator().manual_seed(0)
@@ -68,7 +66,7 @@ def epochs(monkeypatch):
     """Counts the epochs that are really trained."""
     trained = []
     real = trainer._epoch
-    monkeypatch.setattr(trainer, "_epoch", lambda *a: trained.append(a[6]) or real(*a))
+    monkeypatch.setattr(trainer, "_epoch", lambda *a: trained.append(a[5]) or real(*a))
     return trained
 
 
@@ -122,40 +120,19 @@ def test_two_steps_of_adamw_by_hand():
         torch.testing.assert_close(got.detach(), expected, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "change", [dict(mixup=0.8), dict(cutmix=1.0), dict(mixup=0.8, cutmix=1.0, label_smoothing=0.1)]
-)
-def test_the_objective_is_that_of_timms_mixed_images_and_targets(change):
-    recipe = Recipe(epochs=1, batch_size=24, lr=1e-300, weight_decay=0, **change)
+def test_the_objective_is_that_of_timms_mixed_images_and_targets():
+    recipe = Recipe(epochs=1, batch_size=24, lr=1e-300, weight_decay=0, mixup=0.8, cutmix=1.0, label_smoothing=0.1)
     model = linear()
     history = fit(model, recipe, seed=7)
     with trainer._own_generators(torch.device("cpu")):
         (rows,) = batches.order(24, recipe, trainer._seed(torch.device("cpu"), 7, 0))
-        smoothing = change.get("label_smoothing", 0)
-        mix = Mixup(change.get("mixup", 0), change.get("cutmix", 0), label_smoothing=smoothing, num_classes=3)
-        x, targets = mix(PIXELS[rows].double() / 255, LABELS[rows])
-    assert (targets.max(1).values < 0.99).any()
+        x, targets = Mixup(0.8, 1.0, label_smoothing=0.1, num_classes=3)(PIXELS[rows].double() / 255, LABELS[rows])
     expected = -(targets * F.log_softmax(model(x), dim=1)).sum(1).mean().item()
     assert history.objective == [pytest.approx(expected, rel=1e-7)]
 
 
-def test_every_step_has_its_own_rate():
-    rates = []
-    handle = register_optimizer_step_pre_hook(lambda optimiser, *_: rates.append(optimiser.param_groups[0]["lr"]))
-    try:
-        fit(tiny(), BUSY)
-    finally:
-        handle.remove()
-    assert rates == [recipes.learning_rate(BUSY, step, 24) for step in range(20)] and len(set(rates)) > 15
-
-
 def test_a_batch_of_one_would_stop_batchnorm_and_does_not_occur():
-    def build():
-        return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, 3))
-
-    model = build()
-    with pytest.raises(ValueError, match="more than 1 value per channel"):
-        build()(torch.rand(1, 1, 8, 8))
+    model = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, 3))
     fit(model, Recipe(epochs=1, batch_size=23))  # 23 and 1, hence 24
     assert model[1].num_batches_tracked == 1
 
@@ -174,23 +151,15 @@ def test_the_seed_alone_decides():
     assert not same(first, other)
 
 
-@pytest.mark.parametrize("interrupted", [False, True])
-def test_the_callers_random_states_are_left_alone(interrupted, monkeypatch):
+def test_the_callers_random_states_are_left_alone_by_an_interrupted_training(monkeypatch):
     def states():
         return torch.get_rng_state().tolist(), np.random.get_state()[1].tolist(), random.getstate()
 
-    torch.manual_seed(5)
-    np.random.seed(5)
-    random.seed(5)
-    before, cudnn = states(), torch.backends.cudnn
+    before, cudnn, model = states(), torch.backends.cudnn, tiny()
     monkeypatch.setattr(cudnn, "deterministic", False)
     monkeypatch.setattr(cudnn, "benchmark", True)
-    model = tiny()
-    if interrupted:
-        stop_at(model, 6)
-        with pytest.raises(KeyboardInterrupt):
-            fit(model, BUSY)
-    else:
+    stop_at(model, 6)
+    with pytest.raises(KeyboardInterrupt):
         fit(model, BUSY)
     assert states() == before and not cudnn.deterministic and cudnn.benchmark
     assert not any(module.training for module in model.modules())
@@ -211,26 +180,22 @@ def stop_at(model, forward_pass):
     model.register_forward_pre_hook(hook)
 
 
-@pytest.mark.parametrize("optimiser", ["adamw", "adam", "sgd"])
-@pytest.mark.parametrize("forward_pass", [1, 4, 11, 20])
+@pytest.mark.parametrize(
+    ("optimiser", "forward_pass"), [("adamw", 1), ("adamw", 11), ("adam", 4), ("adam", 20), ("sgd", 11)]
+)
 def test_an_interrupted_training_goes_on_to_the_same_bits(tmp_path, epochs, optimiser, forward_pass):
     recipe = replace(BUSY, optimiser=optimiser)
-    whole = tiny()
+    whole, stopped = tiny(), tiny()
     expected = fit(whole, recipe, test=SET, sample=10)
     run = compute.Run("victim", {}, tmp_path)
-    stopped = tiny()
     stop_at(stopped, forward_pass)
     with pytest.raises(KeyboardInterrupt):
         fit(stopped, recipe, test=SET, sample=10, run=run)
     epochs.clear()
-    resumed = tiny(seed=3)  # its weights come from the checkpoint, if there is one
-    history = fit(
-        resumed if forward_pass > 4 else tiny(), recipe, test=SET, sample=10, run=compute.Run("victim", {}, tmp_path)
-    )
+    resumed = tiny(seed=3 if forward_pass > 4 else 0)  # its weights come from the checkpoint, if there is one
+    history = fit(resumed, recipe, test=SET, sample=10, run=compute.Run("victim", {}, tmp_path))
     assert epochs == list(range((forward_pass - 1) // 4, 5))
-    assert curves(history) == curves(expected)
-    if forward_pass > 4:
-        assert same(resumed, whole)
+    assert curves(history) == curves(expected) and same(resumed, whole)
     assert run.complete and same(run.load("weights"), whole)
 
 
@@ -265,40 +230,13 @@ def test_a_killed_process_loses_an_epoch_at_most(tmp_path, epochs):
     assert same(resumed, whole)
 
 
-def test_killed_between_the_last_epoch_and_the_end(tmp_path, monkeypatch, epochs):
-    run = compute.Run("victim", {}, tmp_path)
-    finish = compute.Run.finish
-    monkeypatch.setattr(compute.Run, "finish", lambda self: 1 / 0)
-    first, second = tiny(), tiny(seed=3)
-    with pytest.raises(ZeroDivisionError):
-        fit(first, BUSY, run=run)
-    monkeypatch.setattr(compute.Run, "finish", finish)
-    fit(second, BUSY, run=run)
-    assert len(epochs) == 5 and same(first, second) and run.complete
-
-
-@pytest.mark.parametrize("change", ["recipe", "seed", "images", "test", "sample"])
-def test_a_run_of_another_training_is_refused(tmp_path, change):
+def test_a_run_of_another_training_is_refused(tmp_path):
     run = compute.Run("victim", {}, tmp_path)
     fit(tiny(), BUSY, run=run)
-    other = dict(
-        recipe=dict(recipe=replace(BUSY, lr=0.02)),
-        seed=dict(seed=1),
-        images=dict(images=(255 - PIXELS, LABELS)),
-        test=dict(test=SET),
-        sample=dict(sample=3),
-    )[change]
-    with pytest.raises(
-        ValueError, match=rf"run: .* of a training with {change}=.*give each training a run with a config"
-    ):
-        fit(tiny(), **{"recipe": BUSY, **other}, run=run)
-
-
-def test_a_run_of_another_model_is_refused(tmp_path):
-    run = compute.Run("victim", {}, tmp_path)
-    fit(tiny(), BUSY, run=run)
-    with pytest.raises(RuntimeError, match="size mismatch"):
-        fit(tiny(width=5), BUSY, run=run)
+    others = dict(recipe=replace(BUSY, lr=0.02), seed=1, images=(255 - PIXELS, LABELS), test=SET, sample=3)
+    for name, value in others.items():
+        with pytest.raises(ValueError, match=rf"run: .* of a training with {name}=.*give each training a run"):
+            fit(tiny(), **{"recipe": BUSY, name: value}, run=run)
 
 
 # -- history ------------------------------------------------------------------------------------------------------------------
@@ -310,17 +248,9 @@ def test_the_history_is_what_one_measures_afterwards():
     history = fit(model, BUSY, test=other)
     assert (history.train_loss[-1], history.train_accuracy[-1]) == training.evaluate(model, SET)
     assert (history.test_loss[-1], history.test_accuracy[-1]) == training.evaluate(model, other)
-    assert {len(curve) for curve in dataclasses.asdict(history).values()} == {5} and len(history) == 5
+    assert {len(curve) for curve in dataclasses.asdict(history).values()} == {5}
     assert history.lr == [recipes.learning_rate(BUSY, 4 * epoch, 24) for epoch in range(5)]
     assert History(**json.loads(json.dumps(dataclasses.asdict(history)))) == history
-
-
-def test_a_history_says_how_it_went():
-    history = History([1.0] * 2, [0.5, 0.25], [0.5, 0.75], [0.9, 0.8], [0.5, 0.625], [0.1, 0.05], [1.5, 1.0])
-    assert repr(history) == (
-        "History: 2 epochs in 2.5 s; accuracy (loss) at the end: train 0.750 (0.25), test 0.625 (0.8)"
-    )
-    assert repr(History()) == "History: nothing trained yet"
 
 
 # -- logits and evaluate ------------------------------------------------------------------------------------------------------
@@ -359,7 +289,6 @@ def test_evaluate_by_hand():
         (dict(recipe="smok"), "recipe='smok' is not known; did you mean 'smoke'"),
         (dict(recipe=replace(BUSY, batch_size=25)), "batch_size=25 is more than the 24 images; give 24 or less"),
         (dict(images=(PIXELS, LABELS + 1)), "labels go from 1 to 3; this model knows the classes 0 to 2"),
-        (dict(images=(PIXELS, LABELS - 1)), "labels go from -1 to 1"),
         (dict(images=(PIXELS, LABELS[:2])), r"labels of shape \(2,\)"),
     ],
 )
@@ -373,7 +302,7 @@ def test_divergence_says_where_and_what_to_try(tmp_path):
     run = compute.Run("victim", {}, tmp_path)
     with pytest.raises(
         FloatingPointError,
-        match=r"is (nan|inf) in epoch 1 of 3: training diverged at lr=1e\+30; try lr=1e\+29, or clip",
+        match=r"the loss is .* in epoch 1 of 3: training diverged at lr=1e\+30; try lr=1e\+29, or clip",
     ):
         fit(linear(torch.float32), recipe, run=run)
     assert run.names() == ["training"]  # what diverged is no checkpoint
@@ -385,64 +314,44 @@ SMALL = dict(depth=1, embed_dim=16, num_heads=1)
 QUICK = Recipe(epochs=2, batch_size=4)
 
 
-def victim(root, **more):
-    settings = dict(recipe=QUICK, data="cifar10_samples", images=10, test=None, model=SMALL, progress=False)
-    return training.victim("vit_cifar", **{**settings, **more}, root=root)
+@pytest.fixture
+def victim(tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVLAB_STORE", str(tmp_path))
+    settings = dict(recipe=QUICK, data="cifar10_samples", images=torch.arange(10), model=SMALL)
+    return lambda **more: training.victim("vit_cifar", **{**settings, **more})
 
 
-def test_a_victim_is_trained_once_and_reused(tmp_path, epochs, capsys):
-    first, history = victim(tmp_path)
+def test_a_victim_is_trained_once_and_reused(victim, epochs, capsys):
+    first, history = victim()
     assert "vit_cifar: trained on 10 images of cifar10_samples in" in capsys.readouterr().out
-    second, again = victim(tmp_path)
+    second, again = victim()
     assert "vit_cifar: reused, trained on 10 images of cifar10_samples in" in capsys.readouterr().out
     assert epochs == [0, 1] and same(first, second) and history == again
     assert not second.training and second.normalise == models.build("vit_cifar").normalise
 
 
-def test_the_key_of_a_victim_is_what_its_result_depends_on(tmp_path, epochs, monkeypatch):
-    victim(tmp_path)
-    for alike in (dict(images=range(10)), dict(images=torch.arange(10)), dict(recipe=replace(QUICK, source="a book"))):
-        victim(tmp_path, **alike)
-    assert len(epochs) == 2
+def test_the_key_of_a_victim_is_what_its_result_depends_on(victim, epochs):
     for other in (
         dict(seed=1),
-        dict(images=11),
-        dict(images=list(range(9, -1, -1))),
+        dict(images=torch.arange(10).flip(0)),
         dict(recipe=replace(QUICK, lr=0.01)),
-        dict(model={**SMALL, "embed_dim": 24}),
         dict(model={**SMALL, "drop_rate": 0.5}),
         dict(model={**SMALL, "position_std": 1.0}),  # shows in no shape
         dict(sample=5),
     ):
         epochs.clear()
-        victim(tmp_path, **other)
+        victim(**other)
         assert len(epochs) == 2, other
-    monkeypatch.setattr(trainer, "FORMAT", trainer.FORMAT + 1)
-    epochs.clear()
-    victim(tmp_path)
-    assert len(epochs) == 2
 
 
-def test_a_victim_is_measured_on_a_test_set_and_has_the_normalisation_of_its_set(tmp_path, monkeypatch):
-    def load(name, split="train"):
-        return data.Images(
-            name, split, *batches.subset(SET, range(15) if split == "train" else range(15, 24)), ("a", "b", "c"), own
-        )
-
-    own = Normalise((0.3,), (0.2,))
-    monkeypatch.setattr(trainer, "load_images", load)
-    grey = {**SMALL, "img_size": 8, "patch_size": 4, "in_chans": 1}
-    model, history = victim(tmp_path, data="grey", images=12, test=5, model=grey)
-    assert model.normalise == own and model.num_classes == 3
-    assert (
-        len(history.test_accuracy) == 2
-        and history.test_accuracy[-1] == training.evaluate(model, (PIXELS[15:20], LABELS[15:20]))[1]
-    )
-    with pytest.raises(IndexError, match="out of bounds"):
-        victim(tmp_path, data="grey", images=16, model=grey)
+def test_a_victim_is_measured_on_a_test_set(victim):
+    model, history = victim(data="cifar10", test=5)
+    pixels, labels = batches.subset(data.load("cifar10", "test"), range(5))
+    assert len(history.test_accuracy) == 2
+    assert history.test_accuracy[-1] == training.evaluate(model, (pixels, labels))[1]
 
 
-# -- what looks on, and what cuts short --------------------------------------------------------------------------------
+# -- what looks on -------------------------------------------------------------------------------------------------------------
 
 
 def test_what_a_watcher_saves_is_there_before_its_epoch_counts(tmp_path):
@@ -450,13 +359,11 @@ def test_what_a_watcher_saves_is_there_before_its_epoch_counts(tmp_path):
     run, seen = compute.Run("victim", {"watched": True}, tmp_path), []
 
     def watch(epoch):
-        seen.append((epoch, trainer.epochs_done(run)))
+        seen.append(epoch)
         if len(seen) == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         fit(tiny(), BUSY, run=run, watch=watch)
-    assert trainer.epochs_done(run) == 1
     fit(tiny(), BUSY, run=run, watch=watch)
-    assert seen == [(1, 0), (2, 1), (2, 1), (3, 2), (4, 3), (5, 4)]
-    assert run.complete and trainer.epochs_done(run) == 5
+    assert seen == [1, 2, 2, 3, 4, 5] and run.complete

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privlab.attacks.model_inversion.generators import normal
-from privlab.data import integrity
+from privlab.data import sources
 
 HOME = "https://github.com/NVlabs/stylegan2-ada-pytorch"
 _PACKAGES = ("training", "torch_utils", "dnnlib")  # what a checkout calls its own
@@ -108,7 +108,7 @@ def _read(weights: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if weights.suffix != ".safetensors":
         raise ValueError(f"weights='{weights}' is no .safetensors file; {script} makes one of a .pkl")
     cure = "convert the network again"
-    with integrity.checked(beside, cure), integrity.checked(weights, cure):
+    with sources.checked(beside, cure), sources.checked(weights, cure):
         return json.loads(beside.read_text(encoding="utf-8")), safetensors.torch.load_file(weights)
 
 
@@ -168,8 +168,8 @@ def convert(network: str | os.PathLike[str], to: str | os.PathLike[str] | None =
     except Exception as error:  # a pickle that was made up can fail in any way
         raise ValueError(f"network={str(network)!r} is no StyleGAN2 network of {HOME} ({error})") from error
     place = (Path(to).expanduser() if to else path.parent) / f"{path.stem}.safetensors"
-    integrity.write(place, safetensors.torch.save(tensors))
-    integrity.write(place.with_suffix(".json"), (settings + "\n").encode())
+    sources.write(place, safetensors.torch.save(tensors))
+    sources.write(place.with_suffix(".json"), (settings + "\n").encode())
     return place
 
 

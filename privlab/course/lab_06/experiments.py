@@ -339,7 +339,7 @@ def trained(repeat: int, steps: int, images: int, epochs: int, width: int, depth
     members = torch.randperm(50_000, generator=torch.Generator().manual_seed(repeat))[:images]
     for std in (0.02, 1.0):
         model, history = training.victim(
-            "vit_cifar", recipe, images=members, test=1_000, sample=200, seed=abs(repeat), device=device, progress=False,
+            "vit_cifar", recipe, images=members, test=1_000, sample=200, seed=abs(repeat), device=device,
             model=dict(embed_dim=width, depth=depth, position_std=std),
         )  # fmt: skip
         found = final(invert("annealed", trial, model, steps))

@@ -59,7 +59,7 @@ def trained(trial: Trial, name: str, images: int, epochs: int, **changes: Any) -
     with contextlib.redirect_stdout(None):  # it says whether it was trained or reused
         model, _ = training.victim(
             f"{name}_cifar", recipe, images=members, test=200, sample=200, seed=trial.number, model={**small, **changes},
-            device=trial.device, progress=False,
+            device=trial.device,
         )  # fmt: skip
     return model
 

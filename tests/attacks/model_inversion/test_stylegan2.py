@@ -18,7 +18,7 @@ from safetensors.torch import save
 from weights import same
 
 from privlab.attacks.model_inversion import stylegan2
-from privlab.data import integrity
+from privlab.data import sources
 
 NETWORKS = '''
 import torch
@@ -133,8 +133,8 @@ def pickled(network, tmp_path, request):
 
 @pytest.fixture
 def weights(tmp_path):
-    integrity.write(tmp_path / "tiny.safetensors", save(drawn()))
-    integrity.write(tmp_path / "tiny.json", json.dumps(SETTINGS).encode())
+    sources.write(tmp_path / "tiny.safetensors", save(drawn()))
+    sources.write(tmp_path / "tiny.json", json.dumps(SETTINGS).encode())
     return tmp_path / "tiny.safetensors"
 
 
@@ -302,7 +302,7 @@ def test_weights_that_are_not_there_or_do_not_fit_are_told(checkout, weights, tm
         (json.dumps(SETTINGS | {"c_dim": 10}), "this network draws 10 classes; take one without"),
         ("no JSON", "cannot be read"),
     ):
-        integrity.write(weights.with_suffix(".json"), content.encode())
+        sources.write(weights.with_suffix(".json"), content.encode())
         with pytest.raises(ValueError, match=says):
             stylegan2.StyleGAN2(checkout, weights)
     pickled = weights.rename(tmp_path / "tiny.pkl")
