@@ -53,25 +53,18 @@ def names(model: nn.Module, *words: str) -> list[str]:
     Raises ValueError for another word, with the nearest, and for one of which the model learns nothing.
     """
     learnable = [name for name, p in model.named_parameters() if p.requires_grad]
-    activated = {
-        f"{path}.{leaf}".removeprefix(".")
-        for path, module in model.named_modules()
-        for leaf in _ACTIVATED.get(type(module), ())
-    }
-    groups = {
-        **group(model),
-        "position": [name for name in learnable if _POSITION.match(name)],
-        "activation": [name for name in learnable if name.rpartition(".")[0] in activated],
-    }
-    groups = {word: names for word in WORDS if (names := [n for n in groups.get(word, []) if n in {*learnable}])}
+    named = [(path, _ACTIVATED.get(type(module), ())) for path, module in model.named_modules()]
+    activated = {f"{path}.{leaf}".removeprefix(".") for path, leaves in named for leaf in leaves}
+    groups = {part: set(members) & set(learnable) for part, members in group(model).items()}
+    groups["position"] = {name for name in learnable if _POSITION.match(name)}
+    groups["activation"] = {name for name in learnable if name.rpartition(".")[0] in activated}
     for word in words:
         if word not in WORDS:
             raise ValueError(f"words: {word!r} is no part of a model{nearest(word, list(WORDS))}")
-        if word not in groups:
-            has = ", ".join(part for part in PARTS if part in groups)
+        if not groups.get(word):
+            has = ", ".join(part for part in PARTS if groups.get(part))
             raise ValueError(f"words: {type(model).__name__} learns nothing in {word!r}; it has {has}")
-    chosen = {name for word in words for name in groups[word]}
-    return [name for name in learnable if name in chosen]
+    return [name for name in learnable if any(name in groups[word] for word in words)]
 
 
 def blocks(model: nn.Module) -> list[str]:

@@ -89,7 +89,7 @@ class Scale(nn.Module):
 
     def __init__(self, k: float) -> None:
         super().__init__()
-        self.k = k
+        self.k = float(k)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.k * x if self.k else x.new_zeros(())

@@ -160,8 +160,8 @@ def _vgg(num_classes: int = 10, in_chans: int = 3, **changes: Any) -> VGG:
     """
     # channels of each 3x3 convolution; "M" halves the map. Two convolutions at each width, as in the small ResNets of the labs.
     plan = [16, 16, "M", 32, 32, "M", 64, 64, "M", 128, 128, "M"]
-    settings = dict(num_classes=num_classes, in_chans=in_chans, mlp_ratio=1 / 4096, norm_layer=nn.BatchNorm2d)
-    model: Any = VGG(plan, **settings, **changes)
+    changes |= dict(num_classes=num_classes, in_chans=in_chans, mlp_ratio=1 / 4096, norm_layer=nn.BatchNorm2d)
+    model: Any = VGG(plan, **changes)
     model.pre_logits, model.head = nn.Identity(), ClassifierHead(128, num_classes)
     model.num_features = model.head_hidden_size = 128
     return model

@@ -72,13 +72,9 @@ def passed(model, module, x):
 
 def test_k_1_is_the_stock_model_bit_for_bit(family):
     _, model, x, *_ = family
-    stock = timm.create_model(family[0], num_classes=5, **BUILD[family[0]][0]).eval() if "ir" not in family[0] else None
     for stage in skip_connections.stages(model):
         cut = scaled(model, stage, 1)
-        assert torch.equal(cut(x), model(x)) and list(cut.state_dict()) == list(model.state_dict())
-    if stock is not None:
-        stock.load_state_dict(model.state_dict())
-        torch.testing.assert_close(stock(x), model(x), rtol=1e-4, atol=1e-5)  # attention is unfused in ours
+        assert torch.equal(cut(x), model(x)) and same(cut, model) and str(cut) == str(model)
 
 
 def test_a_removed_stage_has_no_shortcuts_left_and_the_others_keep_theirs(family):
@@ -93,8 +89,8 @@ def test_a_removed_stage_has_no_shortcuts_left_and_the_others_keep_theirs(family
             scaled(cut, stage)
 
 
-def test_what_stays_is_the_models_and_what_is_new_is_in_its_mode(family):
-    name, model, _, stage, factors = family
+def test_what_stays_is_the_models_and_copies_and_files_give_the_same_net(family, stirred):
+    name, model, x, stage, factors = family
     old = model.state_dict()
     for k in factors:
         cut = scaled(model, stage, k)
@@ -102,25 +98,13 @@ def test_what_stays_is_the_models_and_what_is_new_is_in_its_mode(family):
         for key, value in cut.state_dict().items():
             if name != "densenet121" or value.shape == old[key].shape:  # what a dense layer keeps is tested below
                 assert torch.equal(value, old[key]), key
-
-
-def test_copies_and_files_give_the_same_net(family, stirred):
-    name, model, x, stage, factors = family
-    for k in factors:
-        cut = scaled(model, stage, k)
         expected = cut(x)
         assert torch.equal(pickle.loads(pickle.dumps(cut))(x), expected)
         other = scaled(stirred(build(name, 1), seed=1), stage, k)
         assert not torch.equal(other(x), expected)
         other.load_state_dict(cut.state_dict())
         assert torch.equal(other(x), expected)
-
-
-def test_a_cut_net_learns_and_each_of_its_weights_has_a_gradient(family):
-    _, model, x, stage, factors = family
-    for k in factors:
-        cut = scaled(model, stage, k).train()
-        loss = F.cross_entropy(cut(torch.cat([x, x.flip(-1)])), torch.tensor([0, 1, 2, 3]))
+        loss = F.cross_entropy(cut.train()(torch.cat([x, x.flip(-1)])), torch.tensor([0, 1, 2, 3]))
         loss.backward()
         assert loss.isfinite() and all(p.grad is not None for p in cut.parameters())
 
@@ -151,14 +135,12 @@ def test_a_block_is_its_branch_and_k_of_its_shortcut(name, k, small):
             torch.testing.assert_close(out, after(branch(stock, z) + k * shortcut(z)))
 
 
-def test_the_factor_holds_in_training_too_and_norms_of_what_is_gone_do_not_count(small):
+def test_the_factor_holds_in_training_too(small):
     model, x = small("resnet50").train(), torch.rand(4, 3, 32, 32)
-    half, cut = scaled(model, 2, 0.5), scaled(model, 2)
+    half = scaled(model, 2, 0.5)
     z, out = passed(half, half.layer2[0], x)
     with torch.no_grad():
         torch.testing.assert_close(out, F.relu(branch(half.layer2[0], z) + 0.5 * model.layer2[0].downsample(z)))
-    assert half.layer2[0].downsample[1].num_batches_tracked == 1
-    assert not [name for name, _ in cut.named_buffers() if "layer2" in name and "downsample" in name]
 
 
 def test_a_fresh_resnet_can_learn_without_shortcuts():
