@@ -56,20 +56,20 @@ class DP(Defence):
         norms = [n for n, m in model.named_modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
         if norms:
             raise ValueError(
-                f"model: {norms[0]!r} is a BatchNorm, in which each image changes what the others become, so no image's part in a step "
-                'can be bounded; build a timm ResNet with norm_layer="groupnorm1", or take a ViT, Swin or ConvNeXt, which have LayerNorm'
+                f"model: {norms[0]!r} is a BatchNorm, which mixes images, so no image's part in a step can be bounded; build a "
+                'timm ResNet with norm_layer="groupnorm1", or take a ViT, Swin or ConvNeXt'
             )
         if self.delta * images >= 1:
             raise ValueError(
-                f"delta={self.delta:g} would let one of {images:,} images be given away whole; give less than {1 / images:.2g}"
+                f"delta={self.delta:g} may give one of {images:,} images away; give less than {1 / images:.2g}"
             )
         try:
             self.noise(recipe, images)
         except ValueError as error:  # Opacus', which names neither
-            raise ValueError(
-                f"epsilon={self.epsilon:g} with delta={self.delta:g}: no noise keeps {recipe.epochs} epochs within it; give a "
-                "larger epsilon or delta, or train for fewer epochs"
-            ) from error
+            many = (
+                f"epsilon={self.epsilon:g} with delta={self.delta:g}: no noise keeps {recipe.epochs} epochs within it"
+            )
+            raise ValueError(f"{many}; give a larger epsilon or delta, or train for fewer epochs") from error
 
     def order(self, recipe: Recipe, images: int, generator: torch.Generator) -> list[Tensor]:
         rate, count = recipe.batch_size / images, recipes.steps(recipe, images)

@@ -79,25 +79,19 @@ class BiDO(Defence):
 
     @contextmanager
     def listen(self, model: nn.Module) -> Iterator[Penalty]:
-        features: list[Tensor] = []
+        with _outputs(*(model.get_submodule(name) for name in representations.stages(model)[:-1])) as features:
 
-        def penalty(x: Tensor, labels: Tensor) -> Tensor:
-            total = x.new_zeros(())
-            for z in features:
-                if self.a1:
-                    total = total + self.a1 * hsic(x, z, self.sigma).to(x.dtype)
-                if self.a2:
-                    total = total - self.a2 * hsic(z, labels, self.sigma)
-            features.clear()
-            return total
+            def penalty(x: Tensor, labels: Tensor) -> Tensor:
+                total = x.new_zeros(())
+                for z in features:
+                    if self.a1:
+                        total = total + self.a1 * hsic(x, z, self.sigma).to(x.dtype)
+                    if self.a2:
+                        total = total - self.a2 * hsic(z, labels, self.sigma)
+                features.clear()
+                return total
 
-        layers = [model.get_submodule(name) for name in representations.stages(model)[:-1]]
-        hooks = [layer.register_forward_hook(lambda *passed: features.append(passed[-1])) for layer in layers]
-        try:
             yield penalty
-        finally:
-            for each in hooks:
-                each.remove()
 
 
 bido = BiDO
@@ -158,12 +152,8 @@ class MID(Defence):
 
     @contextmanager
     def listen(self, model: nn.Module) -> Iterator[Penalty]:
-        [channel], codes = _channels(model), list[Tensor]()
-        hook = channel.code.register_forward_hook(lambda module, inputs, output: codes.append(output))
-        try:
+        with _outputs(*(channel.code for channel in _channels(model))) as codes:
             yield lambda x, labels: self.weight * divergence(*split(codes.pop().to(x.dtype))).mean()
-        finally:
-            hook.remove()
 
 
 mid = MID
@@ -171,3 +161,15 @@ mid = MID
 
 def _channels(model: nn.Module) -> list[Channel]:
     return [module for module in model.modules() if isinstance(module, Channel)]
+
+
+@contextmanager
+def _outputs(*layers: nn.Module) -> Iterator[list[Tensor]]:
+    """What the layers give, in order, while it is open."""
+    outputs: list[Tensor] = []
+    hooks = [layer.register_forward_hook(lambda *passed: outputs.append(passed[-1])) for layer in layers]
+    try:
+        yield outputs
+    finally:
+        for hook in hooks:
+            hook.remove()

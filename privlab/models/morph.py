@@ -74,10 +74,11 @@ class Morph(nn.Module):
         self.step, self.normalise = step, NORMALISE["cifar10"]
         self.stem = _stem(step, stem)
         rates = iter(torch.linspace(0, step.drop_path, sum(step.depths), device="cpu").tolist())
-        stages, dim_in = [], step.dims[0]
+        stages: list[Any] = []
+        dim_in = step.dims[0]
         for number, (dim, depth) in enumerate(zip(step.dims, step.depths, strict=True)):
-            stages.append(Stage(step, dim_in, dim, [next(rates) for _ in range(depth)], first=number == 0))
-            dim_in = stages[-1].out
+            stages.append(_stage(step, dim_in, dim, [next(rates) for _ in range(depth)], first=number == 0))
+            dim_in = stages[-1].blocks[-1].out
         self.stages = nn.Sequential(*stages)
         self.norm = _norm(step, dim_in, "1" if step.downsampling == "between stages" else "0")
         self.fc = nn.Linear(dim_in, num_classes)
@@ -92,27 +93,6 @@ class Morph(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x: (batch, 3, height, width), preprocessed. Returns logits, (batch, num_classes)."""
         return self.fc(self.norm(self.forward_features(x).mean((2, 3), keepdim=True)).flatten(1))
-
-
-class Stage(nn.Module):
-    """Blocks of one resolution. The step from the last resolution is taken before them, or by the first of them."""
-
-    def __init__(self, step: Step, dim_in: int, dim: int, drop_paths: list[float], first: bool) -> None:
-        super().__init__()
-        between = step.downsampling == "between stages"
-        self.downsample: nn.Module = nn.Identity()
-        if between and not first:
-            self.downsample = _chain(norm=_norm(step, dim_in), conv=nn.Conv2d(dim_in, dim, 2, 2, bias=step.bias))
-        stride, dim_in = (1 if first or between else 2), (dim if between else dim_in)
-        blocks = []
-        for rate in drop_paths:
-            blocks.append(Block(step, dim_in, dim, stride, rate))
-            stride, dim_in = 1, blocks[-1].out
-        self.blocks = nn.Sequential(*blocks)
-        self.out = dim_in
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.blocks(self.downsample(x))
 
 
 class Block(nn.Module):
@@ -153,6 +133,20 @@ class Block(nn.Module):
         if self.scale is not None:
             y = y * self.scale[:, None, None]
         return self.act3(self.shortcut(x) + self.drop_path(y))  # (batch, out, height, width)
+
+
+def _stage(step: Step, dim_in: int, dim: int, drop_paths: list[float], first: bool) -> nn.Sequential:
+    """Blocks of one resolution. The step from the last resolution is taken before them, or by the first of them."""
+    between = step.downsampling == "between stages"
+    downsample: nn.Module = nn.Identity()
+    if between and not first:
+        downsample = _chain(norm=_norm(step, dim_in), conv=nn.Conv2d(dim_in, dim, 2, 2, bias=step.bias))
+    stride, dim_in = (1 if first or between else 2), (dim if between else dim_in)
+    blocks: list[Block] = []
+    for rate in drop_paths:
+        blocks.append(Block(step, dim_in, dim, stride, rate))
+        stride, dim_in = 1, blocks[-1].out
+    return _chain(downsample=downsample, blocks=nn.Sequential(*blocks))
 
 
 def _norm(step: Step, dim: int, there: str = "1") -> nn.Module:

@@ -90,17 +90,6 @@ def test_opacus_own_hooks_give_the_same():
     torch.testing.assert_close(left(model), left(theirs._module), rtol=1e-4, atol=1e-6)
 
 
-def test_an_image_moves_a_step_by_no_more_than_the_clip():
-    """Any one left out, the sum changes by `clip` at most; and a tiny clip bounds the whole step."""
-    full, without = build().double(), build().double()
-    for i in range(7):
-        rest = [j for j in range(7) if j != i]
-        private_gradients(full, X, LABELS[:7], clip=0.01, noise=0.0, size=1)
-        private_gradients(without, X[rest], LABELS[rest], clip=0.01, noise=0.0, size=1)
-        assert 0 < (left(full) - left(without)).norm() <= 0.01 * (1 + 1e-9)
-    assert left(full).norm() <= 7 * 0.01
-
-
 def test_poisson_batches():
     """Each image comes with the chance batch_size / images, by itself: the sizes have the mean and the variance of a binomial."""
     recipe = Recipe(epochs=1, batch_size=2)
@@ -202,7 +191,7 @@ def test_epsilon_of_whole_batches_by_hand():
         (lambda: dp(0, 1e-5), "epsilon=0 is out of range; give a number above 0"),
         (lambda: dp(8, 1), "delta=1 is out of range; give a number above 0 and below 1"),
         (lambda: fit(models.build("resnet18", **SMALL), dp(8, 1e-5)), "model: 'bn1' is a BatchNorm.*\"groupnorm1\""),
-        (lambda: fit(build(), dp(8, 0.05)), "delta=0.05 would let one of 20 images be given away whole; give less"),
+        (lambda: fit(build(), dp(8, 0.05)), "delta=0.05 may give one of 20 images away; give less than 0.05"),
         (lambda: fit(build(), dp(8, 1e-5), recipe=replace(RECIPE, mixup=0.8)), "mixup=0.8, cutmix=0 cannot go with DP"),
         (lambda: fit(build(), dp(8, 1e-5), regularisers.bido(1, 1)), "DP.* cannot go with BiDO"),
         (lambda: dp(0.01, 1e-5).check(linear(), RECIPE, 20), "epsilon=0.01 with delta=1e-05: no noise keeps 3 epochs"),
