@@ -84,8 +84,7 @@ plots.morph_block(14, before=1)
 
 # %%
 for number in range(2, 15):
-    change = models.morph.diff(number - 1, number)
-    print(f"{number:2} {STEPS[number].name}: {change.split(': ', 1)[1]}")
+    print(f"{number:2} {STEPS[number].name}: {STEPS[number].change}.")
 
 # %% [markdown]
 # Step 1 is timm's ResNet-50, and step 14 its ConvNeXt-T. Move the slider, and find the changes of any three steps in the drawing. It shows a block of the

@@ -1,11 +1,11 @@
 """Architectures that resist model inversion: skip connections cut or weakened in the last stages (Koh et al. 2024, section 5).
 
-Gradients of an attack reach the early stages through the last one, so that is where a missing shortcut costs the attacker most. Each
-defence is one `Cut`: which stages, by what factor, and after how many epochs.
+Gradients of an attack reach the early stages through the last one, so that is where a missing shortcut costs the attacker most.
 """
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,13 +34,6 @@ class Cut(Defence):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stages", tuple(tuple(each) for each in self.stages))  # JSON knows lists alone
-        for place, k, fraction in self.stages:
-            if place < 1 or not 0 < fraction <= 1:
-                raise ValueError(
-                    f"stages: give a place from 1 (the last) and a fraction in (0, 1], not {place}, {fraction}"
-                )
-            if k is not None and not 0 <= k <= 1:
-                raise ValueError(f"k={k!r} is no number in [0, 1]; 0 removes the skips, 1 leaves them as they are")
 
     def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
         if self.epochs is not None and self.epochs != recipe.epochs:
@@ -48,35 +41,22 @@ class Cut(Defence):
                 f"full={self.after} and rest={self.epochs - self.after} add up to {self.epochs} epochs, and the recipe has "
                 f"{recipe.epochs}; give rest={max(1, recipe.epochs - self.after)}, or a recipe with epochs={self.epochs}"
             )
-        if self.after >= recipe.epochs:
-            raise ValueError(
-                f"after={self.after}: the recipe is over after {recipe.epochs} epochs, so nothing would be cut; give less"
-            )
-        if not self._done(model):
-            for stage, k, _ in self._found(model):
-                skip_connections.scalable(model, stage, k)
+        self.shape(copy.deepcopy(model), self.after)  # says what cannot be cut
 
-    def shape(self, model: nn.Module, epoch: int) -> bool:
-        if epoch < self.after or self._done(model):
+    def shape(self, model: Any, epoch: int) -> bool:
+        done = getattr(model, "cuts", ())
+        if epoch < self.after or self in done:
             return False
-        for stage, k, fraction in self._found(model):  # all found first: a stage that is cut counts no longer
-            skip_connections.cut(model, stage, k, fraction)
-        model.cuts = (*getattr(model, "cuts", ()), self)  # type: ignore[assignment]
-        return True
-
-    def _done(self, model: Any) -> bool:
-        return self in getattr(model, "cuts", ())
-
-    def _found(self, model: nn.Module) -> list[tuple[int, float, float]]:
-        """(stage as `skip_connections` counts it, k, fraction) of each."""
-        stages = list(skip_connections.stages(model))[::-1]
-        if far := [place for place, _, _ in self.stages if place > len(stages)]:
+        stages = [*skip_connections.stages(model)][::-1]  # all found first: a stage that is cut counts no longer
+        if len(stages) < (most := max(place for place, _, _ in self.stages)):
             raise ValueError(
-                f"stages: place {far[0]} from the end is asked for, and {type(model).__name__} has shortcuts in "
-                f"{len(stages)} of its stages that can be cut; RoLSS needs one stage, RoLSS+ two"
+                f"stages: {type(model).__name__} has shortcuts in {len(stages)} of its stages, and {most} are to be cut"
             )
         own = CONCATENATIVE if isinstance(model, DenseNet) else ADDITIVE
-        return [(stages[place - 1], own if k is None else k, fraction) for place, k, fraction in self.stages]
+        for place, k, fraction in self.stages:
+            skip_connections.cut(model, stages[place - 1], own if k is None else k, fraction)
+        model.cuts = (*done, self)
+        return True
 
 
 def rolss() -> Cut:
@@ -93,7 +73,7 @@ def ssf(k: float | None = None) -> Cut:
     """Skip-connection scaling factor: the last stage's skips times k, in training and at inference.
 
     k: in [0, 1]; None for the paper's, 0.2 where skips are added, 0.01 where they are joined (DenseNet). 0 is RoLSS, 1 the full model.
-    Raises ValueError for a k outside.  Source: Koh et al. 2024, sections 5.2 and 10.1.
+    Source: Koh et al. 2024, sections 5.2 and 10.1.
     """
     return Cut(stages=((1, k, 1.0),))
 
@@ -102,10 +82,6 @@ def tts(full: int = 5, rest: int = 95) -> Cut:
     """Two-stage training: `full` epochs of the full model, then `rest` with the last stage's skips removed, the weights carried over.
 
     One schedule of the learning rate goes through both, as the two are to be as long as the original training; the paper does not say.
-    Raises ValueError where one is below 1; and a training with it, where they are not together the recipe's epochs.
-    Source: Koh et al. 2024, section 5.3.
+    A training with it raises ValueError where they are not together the recipe's epochs.  Source: Koh et al. 2024, section 5.3.
     """
-    for name, epochs in (("full", full), ("rest", rest)):
-        if epochs < 1:
-            raise ValueError(f"{name}={epochs!r} is no stage of training; give 1 epoch or more, or take rolss()")
     return Cut(stages=((1, 0.0, 1.0),), after=full, epochs=full + rest)

@@ -22,20 +22,22 @@ from privlab.training import Recipe, recipes
 from privlab.training.defence import Defence
 
 AT_ONCE = 64  # images whose gradients are held together: each is as large as the model
+warnings.filterwarnings(
+    "ignore", "Optimal order is the"
+)  # of Opacus' accountant: a little too much is told, not too little
+warnings.filterwarnings("ignore", "There is a performance drop")  # of vmap, in pooling
 
 
 @dataclass(frozen=True)
 class DP(Defence):
     """DP-SGD: the trained model is (epsilon, delta)-differentially private in each of its images.
 
-    epsilon: positive; what the whole training may spend, by the RDP accountant; the noise follows from it, see `noise`.
+    epsilon: positive; what the whole training may spend, by the RDP accountant; the noise follows from it.
     delta: below one by the number of images.  clip: the norm that each image's gradient is cut to.
-    A batch takes each image with the chance batch_size / images (Poisson sampling), so it varies in size and may be empty; a step divides
-    by the recipe's batch_size all the same. What was spent is printed at the end, and kept in the run's note "defences", see `record`.
-    The promise is of the weights alone: a History is measured on the images themselves. And it supposes that nobody knows the seed, from
-    which the noise is drawn so that trainings can be repeated: this is for study, not for release.
-    Raises ValueError for numbers out of range; and a training with it, for a model with BatchNorm, mixed images, or a penalty beside it;
-    ImportError without Opacus.
+    A batch takes each image with the chance batch_size / images (Poisson sampling); a step divides by the recipe's batch_size whatever
+    came. What was spent is printed at the end, and kept in the run's note "defences". The promise is of the weights alone, not of a
+    History, and supposes that nobody knows the seed, from which the noise is drawn: this is for study, not for release.
+    A training with it raises ValueError for a model with BatchNorm, mixed images, or a penalty beside it; ImportError without Opacus.
     Source: Abadi et al. 2016, algorithm 1; Mironov et al. 2019 for the accounting.
     """
 
@@ -54,20 +56,20 @@ class DP(Defence):
         norms = [n for n, m in model.named_modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
         if norms:
             raise ValueError(
-                f"model: {norms[0]!r} is a BatchNorm, in which each image changes what the others become, so no image's part in a step "
-                'can be bounded; build a timm ResNet with norm_layer="groupnorm1", or take a ViT, Swin or ConvNeXt, which have LayerNorm'
+                f"model: {norms[0]!r} is a BatchNorm, which mixes images, so no image's part in a step can be bounded; build a "
+                'timm ResNet with norm_layer="groupnorm1", or take a ViT, Swin or ConvNeXt'
             )
         if self.delta * images >= 1:
             raise ValueError(
-                f"delta={self.delta:g} would let one of the {images:,} images be given away whole; give less than {1 / images:.2g}"
+                f"delta={self.delta:g} may give one of {images:,} images away; give less than {1 / images:.2g}"
             )
         try:
             self.noise(recipe, images)
         except ValueError as error:  # Opacus', which names neither
-            raise ValueError(
-                f"epsilon={self.epsilon:g} with delta={self.delta:g}: no noise keeps {recipe.epochs} epochs within it; give a "
-                "larger epsilon or delta, or train for fewer epochs"
-            ) from error
+            many = (
+                f"epsilon={self.epsilon:g} with delta={self.delta:g}: no noise keeps {recipe.epochs} epochs within it"
+            )
+            raise ValueError(f"{many}; give a larger epsilon or delta, or train for fewer epochs") from error
 
     def order(self, recipe: Recipe, images: int, generator: torch.Generator) -> list[Tensor]:
         rate, count = recipe.batch_size / images, recipes.steps(recipe, images)
@@ -79,8 +81,8 @@ class DP(Defence):
 
     def record(self, recipe: Recipe, images: int) -> dict[str, dict[str, float]]:
         """{"dp": ...}: the epsilon that all steps together spend, by Opacus' accountant, and what it follows from."""
-        steps = recipe.epochs * recipes.steps(recipe, images)
-        rate, noise = recipe.batch_size / images, self.noise(recipe, images)
+        steps, rate = recipe.epochs * recipes.steps(recipe, images), recipe.batch_size / images
+        noise = self.noise(recipe, images)
         epsilon = spent(noise, rate, steps, self.delta)
         return {"dp": dict(epsilon=epsilon, delta=self.delta, noise=noise, rate=rate, steps=steps)}
 
@@ -94,15 +96,17 @@ dp = DP
 
 
 def spent(noise: float, rate: float, steps: int, delta: float) -> float:
-    """The epsilon of so many steps, by Opacus' RDP accountant.
-
-    noise: the noise multiplier.  rate: each image's chance to be in a batch.
-    """
+    """The epsilon of so many steps.  noise: the noise multiplier.  rate: each image's chance to be in a batch."""
     accountant = _opacus().accountants.RDPAccountant()
     accountant.history = [(noise, rate, steps)]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Optimal order is the")  # a little too much is told, not too little
-        return float(accountant.get_epsilon(delta=delta))
+    return float(accountant.get_epsilon(delta=delta))
+
+
+@lru_cache(maxsize=64)
+def _noise(epsilon: float, delta: float, rate: float, steps: int) -> float:
+    return _opacus().accountants.utils.get_noise_multiplier(
+        target_epsilon=epsilon, target_delta=delta, sample_rate=rate, steps=steps, accountant="rdp"
+    )
 
 
 def private_gradients(
@@ -112,7 +116,6 @@ def private_gradients(
 
     x: (n, channels, height, width), normalised; n may be 0, and the noise is there all the same.  labels: (n,).
     noise: standard deviation in units of `clip`, drawn from torch's generator.  size: the expected n.
-    The model must hold no BatchNorm. Source: Abadi et al. 2016, algorithm 1.
     """
     learnable = {name: p for name, p in model.named_parameters() if p.requires_grad}
 
@@ -130,9 +133,7 @@ def private_gradients(
     for i, (some, theirs) in enumerate(parts, start=1):
         gradients = {name: p.new_zeros(0, *p.shape) for name, p in detached.items()}
         if len(some):
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "There is a performance drop")  # in pooling
-                gradients, losses = each(detached, some, theirs)  # name -> (n, *shape of the parameter)
+            gradients, losses = each(detached, some, theirs)  # name -> (n, *shape of the parameter)
             total = total + losses.sum()
         for name, p in learnable.items():
             p.grad_sample = gradients[name]  # type: ignore[attr-defined]
@@ -143,17 +144,7 @@ def private_gradients(
     return total.detach() / max(1, len(x))
 
 
-@lru_cache(maxsize=64)
-def _noise(epsilon: float, delta: float, rate: float, steps: int) -> float:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Optimal order is the")
-        return _opacus().accountants.utils.get_noise_multiplier(
-            target_epsilon=epsilon, target_delta=delta, sample_rate=rate, steps=steps, accountant="rdp"
-        )
-
-
 def _opacus() -> Any:
-    """Opacus, which is an extra: most of the book does without."""
     try:
         import opacus
         import opacus.accountants.utils

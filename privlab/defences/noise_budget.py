@@ -13,7 +13,7 @@ formula, this one is ours. `perturbation.gaussian` is another way to spend: each
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -30,47 +30,47 @@ from privlab.models.forward import functional, preprocessing
 Shares = Mapping[str, float]  # a part of a model, one parameter's name, "rest" or "all" -> share of the noise's energy
 
 DIRECTIONS = 8  # random ones, along which `measured` looks
+NONE = nn.Identity()  # the model of shares that name no part of one
 
 
-def spread(leak: Leak, shares: Shares, relative: float, seed: int | None = 0, model: nn.Module | None = None) -> Leak:
+def spread(leak: Leak, shares: Shares, relative: float, seed: int | None = 0, model: nn.Module = NONE) -> Leak:
     """Normal noise on an update under one budget, spent group by group.
 
     shares: group -> share of the noise's energy, 0 or more, 1 together, such as {"stem": 0.5, "rest": 0.5}. A group is a word of
-        `parts.WORDS` (then `model` is needed), the name of one parameter, "rest" for what no other key names, or "all". Only parameters
-        that are in the update count; what is in no group gets no noise.
+        `parts.WORDS`, the name of one parameter, "rest" for what no other key names, or "all". Only parameters that are in the update
+        count; what is in no group gets no noise.
     relative: expected norm of the noise over the norm of the update, 0 or more, about: the root of its expected square.
     seed: a tensor's noise is the same up to its size whatever the shares are, so that two ways to spend can be compared pair by pair. None
         draws from torch's own generator.
-    Raises ValueError for shares that are negative or do not add up to 1, a group that does not exist or has no parameter in the update,
-    a negative `relative`.
+    Raises ValueError for numbers out of range, and a group that does not exist or has no parameter in the update.
     """
     sizes, generator = deviations(leak, shares, relative, model), seeded(seed)
     noise = {name: normal(g, generator).to(g) for name, g in leak.grads.items()}
     return replace(leak, grads={name: g + sizes[name] * noise[name] for name, g in leak.grads.items()})
 
 
-def deviations(leak: Leak, shares: Shares, relative: float, model: nn.Module | None = None) -> dict[str, float]:
+def deviations(leak: Leak, shares: Shares, relative: float, model: nn.Module = NONE) -> dict[str, float]:
     """Standard deviation of the noise in each number of a tensor: parameter name -> 0 or more. Arguments and errors as in `spread`.
 
     An attacker may know it, since a defence should not have to be secret. They receive the noisy update alone, of expected squared norm
     (1 + relative^2) |g|^2: its deviations at relative / sqrt(1 + relative^2) are, but for chance, those that the client added.
     """
-    check_relative(relative, "the update's norm")
-    sizes = rates({name: g.numel() for name, g in leak.grads.items()}, shares, model)
-    norm = relative * leak.norm.item()
-    return {name: norm * rate for name, rate in sizes.items()}
-
-
-def rates(numbers: Mapping[str, int], shares: Shares, model: nn.Module | None = None) -> dict[str, float]:
-    """Standard deviation of each tensor's noise for an energy of 1 in all.  numbers: parameter name -> how many numbers it has."""
+    check_relative(relative)
     check_shares(shares)
-    variances = dict.fromkeys(numbers, 0.0)
+    groups = {group: _members(group, leak, model) for group in shares if group != "rest"}
+    if "rest" in shares:
+        groups["rest"] = leak.grads.keys() - set().union(*groups.values())
+    variances = dict.fromkeys(leak.grads, 0.0)
     for group, share in shares.items():
-        names = _names(group, shares, numbers, model)
-        total = sum(numbers[name] for name in names)
-        for name in names:
-            variances[name] += share / total
-    return {name: math.sqrt(variance) for name, variance in variances.items()}
+        if not groups[group]:
+            raise ValueError(
+                f"shares[{group!r}]={share}: the update holds no parameter of it; give its share to another"
+            )
+        numbers = sum(leak.grads[name].numel() for name in groups[group])
+        for name in groups[group]:
+            variances[name] += share / numbers
+    norm = relative * leak.norm.item()
+    return {name: norm * math.sqrt(variance) for name, variance in variances.items()}
 
 
 def measured(model: nn.Module) -> dict[str, float]:
@@ -80,7 +80,7 @@ def measured(model: nn.Module) -> dict[str, float]:
     takes the model alone. Somebody who weighs each tensor by its noise learns the sum of a / deviation^2. Under one energy, the sum of
     numbers * deviation^2, that is least for deviation^2 in proportion to sqrt(a / numbers): shares in proportion to sqrt(a * numbers).
 
-    The model takes images of 3 x 32 x 32. Raises ValueError where no gradient changes. Not in the papers.
+    The model takes images of 3 x 32 x 32. Not in the papers.
     """
     learnable = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
     first = next(iter(learnable.values()))
@@ -96,41 +96,25 @@ def measured(model: nn.Module) -> dict[str, float]:
         for name, change in jvp(sent, (x,), (along,))[1].items():
             squares[name] += change.square().sum().item()
     roots = {name: (squares[name] * p.numel()) ** 0.5 for name, p in learnable.items()}
-    if not (total := math.fsum(roots.values())):
-        raise ValueError("model: no gradient changes with the image, so there is nothing to spend noise on")
+    total = math.fsum(roots.values())
     return {name: root / total for name, root in roots.items()}
 
 
 def check_shares(shares: Shares) -> None:
     """Raise ValueError unless the shares are 0 or more, and 1 together."""
-    if not isinstance(shares, Mapping) or not shares:
-        raise ValueError(f"shares={shares!r} spends nothing; give group -> share, such as {{'stem': 0.5, 'rest': 0.5}}")
-    for group, share in shares.items():
-        if not 0 <= share < math.inf:
-            raise ValueError(f"shares[{group!r}]={share} is no share of a budget; give 0 to 1")
-    if abs((total := math.fsum(shares.values())) - 1) > 1e-6:
-        say = f"divide each by {total:g}" if total else "give 1 to one of them"
-        raise ValueError(f"shares add up to {total:g}, and a budget is spent whole; {say}")
-
-
-def _names(group: str, shares: Shares, present: Collection[str], model: nn.Module | None) -> Collection[str]:
-    """The parameters of one group, of those in the update."""
-    if group == "all":
-        names = present
-    elif group == "rest":
-        others = [other for other in shares if other != "rest"]
-        taken = {name for other in others for name in _names(other, shares, present, model)}
-        names = [name for name in present if name not in taken]
-    elif group in present:
-        names = [group]
-    elif group not in parts.WORDS:
-        raise ValueError(f"shares: {group!r} is no group{nearest(group, [*parts.WORDS, 'rest', 'all'])}")
-    elif model is None:
-        raise ValueError(f"shares: {group!r} is a part of a model, which has to be looked at; give model=... too")
-    else:
-        names = [name for name in parts.names(model, group) if name in present]
-    if not names:
+    total = math.fsum(shares.values())
+    if min(shares.values(), default=0) < 0 or not abs(total - 1) <= 1e-6:
         raise ValueError(
-            f"shares[{group!r}]={shares[group]}: the update holds no parameter of it; leave it out and give its share to another"
+            f"shares={dict(shares)} add up to {total:g}; a budget is spent whole: give each 0 or more, and 1 together"
         )
-    return names
+
+
+def _members(group: str, leak: Leak, model: nn.Module) -> set[str]:
+    """The parameters of a group, of those in the update."""
+    if group == "all":
+        return {*leak.grads}
+    if group in leak.grads:
+        return {group}
+    if group not in parts.WORDS:
+        raise ValueError(f"shares: {group!r} is no group{nearest(group, [*parts.WORDS, 'rest', 'all'])}")
+    return {*parts.names(model, group)} & leak.grads.keys()

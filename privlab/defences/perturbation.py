@@ -1,7 +1,4 @@
-"""What a client may do to its gradients before it sends them, and noise on a model's weights.
-
-Gradients: `gaussian`, `laplacian`, `clipped`, `sparse` and `low_bits` map a Leak to a Leak. To withhold some is leak.without(names), see
-`parts.names`; to spread one budget of noise over them is `noise_budget.spread`.
+"""What a client may do to its gradients before it sends them; to withhold some is leak.without(names), see `parts.names`.
 
 The noise of `gaussian` and `laplacian` is stated relative to the gradient: `relative` is the expected norm of the noise over the norm of
 the gradient, so each number of a tensor g gets noise of standard deviation relative * |g| / sqrt(numbers in g). Lu et al. 2022 (section
@@ -11,13 +8,12 @@ that does not.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from privlab.leak import Leak
 
@@ -34,14 +30,69 @@ def laplacian(leak: Leak, relative: float, seed: int | None = 0) -> Leak:
     return _noisy(leak, relative, seed, laplace)
 
 
+def clipped(leak: Leak, norm: float) -> Leak:
+    """The whole update cut to a norm, above 0: all gradients times one factor where they are longer together.
+
+    Source: Abadi et al. 2016, algorithm 1, where the gradient of each single image is cut like this.
+    """
+    if not 0 < norm < math.inf:
+        raise ValueError(f"norm={norm} is no length to cut to; give a positive number, such as {leak.norm.item():.2g}")
+    factor = (norm / leak.norm).clamp(max=1.0)
+    return leak if factor == 1 else replace(leak, grads={name: g * factor.to(g) for name, g in leak.grads.items()})
+
+
+def sparse(leak: Leak, share: float) -> Leak:
+    """The largest numbers of the whole update, by magnitude, and 0 for all others.
+
+    share: of the numbers that are kept, above 0 and at most 1; rounded to whole numbers, one at least.
+    Source: Zhu et al. 2019, section 5 (gradient compression as a defence).
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"share={share} of the numbers cannot be kept; give one above 0 and at most 1, such as 0.1")
+    sizes = torch.cat([g.abs().flatten() for g in leak.grads.values()])  # (numbers,)
+    mask = torch.zeros_like(sizes, dtype=torch.bool)
+    mask[sizes.topk(max(1, round(share * len(sizes)))).indices] = True
+    places = mask.split([g.numel() for g in leak.grads.values()])
+    grads = {name: g.where(place.view_as(g), 0.0) for (name, g), place in zip(leak.grads.items(), places, strict=True)}
+    return replace(leak, grads=grads)
+
+
+def low_bits(leak: Leak, bits: int) -> Leak:
+    """Each gradient tensor rounded to the nearest of 2^bits levels, 1 to 16 bits, evenly spread from its smallest number to its largest.
+
+    Rounding errs like noise of the standard deviation (largest - smallest) / (2^bits - 1) / sqrt(12), where the levels lie
+    close; with few bits a tensor's small numbers become one level, which need not be 0.
+    Source: Zhu et al. 2019, section 5 (low precision as a defence).
+    """
+    if bits not in range(1, 17):
+        raise ValueError(f"bits={bits!r} is no number of bits; give 1 to 16, such as 8")
+    return replace(leak, grads={name: _rounded(g, 2**bits - 1) for name, g in leak.grads.items()})
+
+
+def _rounded(g: Tensor, steps: int) -> Tensor:
+    low, high = g.double().aminmax()
+    if low == high:
+        return g
+    place = ((g.double() - low) / (high - low) * steps).round()  # in steps from the lowest level
+    return (low + place / steps * (high - low)).to(g)
+
+
+def _noisy(leak: Leak, relative: float, seed: int | None, draw: Draw) -> Leak:
+    check_relative(relative)
+    generator, grads = seeded(seed), {}
+    for name, g in leak.grads.items():
+        grads[name] = g + relative * g.norm() / g.numel() ** 0.5 * draw(g, generator).to(g)
+    return replace(leak, grads=grads)
+
+
 def normal(like: Tensor, generator: torch.Generator | None) -> Tensor:
     """Normal noise of variance 1, shaped like a tensor; drawn on its device from torch's own generator where none is given."""
-    return torch.randn(like.shape, generator=generator, device=like.device if generator is None else generator.device)
+    return torch.randn(like.shape, generator=generator, device=generator.device if generator else like.device)
 
 
 def laplace(like: Tensor, generator: torch.Generator | None) -> Tensor:
     """Laplacian noise of variance 1, in float64; otherwise as `normal`."""
-    device = like.device if generator is None else generator.device
+    device = generator.device if generator else like.device
     u = torch.rand(like.shape, generator=generator, device=device, dtype=torch.float64) - 0.5
     u = u.clamp(min=-0.5 + 2**-54)  # (-1/2, 1/2): the end itself would be infinite
     return -u.sign() * torch.log1p(-2 * u.abs()).div(2**0.5)
@@ -52,86 +103,6 @@ def seeded(seed: int | None) -> torch.Generator | None:
     return None if seed is None else torch.Generator().manual_seed(seed)
 
 
-def _noisy(leak: Leak, relative: float, seed: int | None, draw: Draw) -> Leak:
-    check_relative(relative, "the gradient's norm")
-    generator = seeded(seed)
-    grads = {}
-    for name, g in leak.grads.items():
-        size = relative * g.norm() / g.numel() ** 0.5
-        grads[name] = g + size * draw(g, generator).to(g)
-    return replace(leak, grads=grads)
-
-
-def check_relative(relative: float, of: str) -> None:
-    """Raise ValueError unless the share is 0 or more, and finite."""
+def check_relative(relative: float) -> None:
     if not 0 <= relative < math.inf:
-        raise ValueError(f"relative={relative} is no share of {of}; try 0.01")
-
-
-def clipped(leak: Leak, norm: float) -> Leak:
-    """The whole update cut to a norm: all gradients times one factor where they are longer together, as they are otherwise.
-
-    norm: a positive number, in the units of the gradients.  Raises ValueError for any other, and where the update is empty.
-    Source: Abadi et al. 2016, algorithm 1, where the gradient of each single image is cut like this.
-    """
-    if not 0 < norm < math.inf:
-        raise ValueError(f"norm={norm} is no length to cut to; give a positive number, such as {leak.norm.item():.2g}")
-    if leak.norm <= norm:
-        return leak
-    return replace(leak, grads={name: g * (norm / leak.norm).to(g) for name, g in leak.grads.items()})
-
-
-def sparse(leak: Leak, share: float) -> Leak:
-    """The largest numbers of the whole update, by magnitude, and 0 for all others.
-
-    share: of the numbers that are kept, above 0 and at most 1; rounded to whole numbers, one at least.
-    Raises ValueError outside, and where the update is empty.
-    Source: Zhu et al. 2019, section 5 (gradient compression as a defence).
-    """
-    if not 0 < share <= 1:
-        raise ValueError(f"share={share} of the numbers cannot be kept; give one above 0 and at most 1, such as 0.1")
-    if not leak.grads:
-        raise ValueError("leak holds no gradient, so there is no number to keep; withhold fewer names")
-    sizes = torch.cat([g.abs().flatten() for g in leak.grads.values()])  # (numbers,)
-    mask = torch.zeros_like(sizes, dtype=torch.bool)
-    mask[sizes.topk(max(1, round(share * len(sizes)))).indices] = True
-    places = mask.split([g.numel() for g in leak.grads.values()])
-    grads = {name: g.where(place.view_as(g), 0.0) for (name, g), place in zip(leak.grads.items(), places, strict=True)}
-    return replace(leak, grads=grads)
-
-
-def low_bits(leak: Leak, bits: int) -> Leak:
-    """Each gradient tensor rounded to the nearest of 2^bits levels, evenly spread from its smallest number to its largest.
-
-    bits: 1 to 16.  Raises ValueError for others.
-    Rounding errs like noise of the standard deviation (largest - smallest) / (2^bits - 1) / sqrt(12), where the levels lie
-    close; with few bits a tensor's small numbers become one level, which need not be 0.
-    Source: Zhu et al. 2019, section 5 (low precision as a defence).
-    """
-    if bits not in range(1, 17):
-        raise ValueError(f"bits={bits!r} is no number of bits; give 1 to 16, such as 8")
-
-    def rounded(g: Tensor) -> Tensor:
-        low, high = g.double().aminmax()
-        if low == high:
-            return g
-        place = ((g.double() - low) / (high - low) * (2**bits - 1)).round()  # in steps from the lowest level
-        return (low + place / (2**bits - 1) * (high - low)).to(g)
-
-    return replace(leak, grads={name: rounded(g) for name, g in leak.grads.items()})
-
-
-def parameters(model: nn.Module, relative: float, seed: int = 0) -> nn.Module:
-    """A copy of a model with normal noise on its weights, of `relative` times the norm of each tensor; a tensor of zeros stays.
-
-    relative: 0 or more.  Raises ValueError for a negative share.
-    The mode of the copy is the model's, and its buffers (running statistics) are.
-    Source: Zhang et al. 2024, section 7.2, which proposes noise on parameters and leaves its scale open.
-    """
-    check_relative(relative, "a weight tensor's norm")
-    noisy = copy.deepcopy(model)
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for p in noisy.parameters():
-            p.add_(relative * p.norm() / p.numel() ** 0.5 * normal(p, generator).to(p))
-    return noisy
+        raise ValueError(f"relative={relative} is no share of the gradient's norm; try 0.01")

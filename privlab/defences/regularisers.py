@@ -8,7 +8,7 @@ MID sends the last features through a narrow, noisy channel and pays for each na
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -27,24 +27,38 @@ EPSILON = 1e-5  # of normalised HSIC: how much of each kernel's spectrum counts 
 def hsic(x: Tensor, y: Tensor, sigma: float = 5.0) -> Tensor:
     """Normalised HSIC of a batch: trace(R_x R_y) with R = K (K + epsilon m I)^-1, K being a centred kernel matrix; 0 to below m.
 
-    x, y: (m, ...) floats get a Gaussian kernel of variance sigma^2 * numbers an image; whole numbers (m,) are labels and get the linear
-    kernel of their one-hot codes.
+    x, y: (m, ...) floats, with a Gaussian kernel of variance sigma^2 * numbers an image, or labels (m,), with that of one-hot codes.
     Source: Ma et al. 2020 (HSIC bottleneck), section 3; BiDO takes its form.
     """
-    if len(x) != len(y) or len(x) < 2:
-        raise ValueError(f"x, y: got {len(x)} and {len(y)} rows; give the same two or more images in both")
-    r_x, r_y = _shares(_kernel(x, sigma)), _shares(_kernel(y, sigma))
-    return (r_x * r_y).sum().to(x.dtype)
+    return (_shares(_kernel(x, sigma)) * _shares(_kernel(y, sigma))).sum().to(x.dtype)
+
+
+def _kernel(x: Tensor, sigma: float) -> Tensor:
+    """The centred kernel matrix (m, m), in double precision."""
+    if x.is_floating_point():
+        x = x.flatten(1).double()
+        norms = x.square().sum(1)
+        squares = (norms[:, None] + norms - 2 * x @ x.T).clamp(min=0)  # not cdist, whose root has no gradient at 0
+        k = torch.exp(-squares / (2 * sigma**2 * x.shape[1]))
+    else:
+        k = (x[:, None] == x).double()
+    k = k - k.mean(0)
+    return k - k.mean(1, keepdim=True)
+
+
+def _shares(k: Tensor) -> Tensor:
+    """K (K + epsilon m I)^-1: each eigenvalue against the noise."""
+    m = len(k)
+    return torch.linalg.solve(k + EPSILON * m * torch.eye(m, dtype=k.dtype, device=k.device), k)
 
 
 @dataclass(frozen=True)
 class BiDO(Defence):
     """Bilateral dependency optimisation: to the loss is added the sum over stages of a1 d(X, Z) - a2 d(Z, Y).
 
-    X: the normalised images, Z: what leaves a stage, Y: the labels. Stages end where timm's `feature_info` says, which counts the stem
-    of a ResNet as the first.
+    X: the normalised images, Z: what leaves a stage (of timm's `feature_info`; a ResNet's stem is its first), Y: the labels.
     a1, a2: 0 or more, and not both 0.  d: `hsic`.  sigma: width of its Gaussian kernels.
-    Raises ValueError for weights that are no defence; and a training with it, for mixed images and for models whose stages are not known.
+    A training with it raises ValueError for mixed images and for models whose stages are not known.
     Source: Peng et al. 2022, section 3; the weights are searched for each architecture.
     """
 
@@ -55,43 +69,29 @@ class BiDO(Defence):
     sigma: float = 5.0
 
     def __post_init__(self) -> None:
-        for name in ("a1", "a2"):
-            _check_weight(name, getattr(self, name))
-        if self.a1 == self.a2 == 0:
-            raise ValueError("a1=0 and a2=0 leave the loss as it is, which is no defence; give a1=0.05 and a2=0.5, say")
-        if self.measure != "hsic":
-            raise ValueError(f"measure={self.measure!r} is not known; there is 'hsic'")
-        if not (math.isfinite(self.sigma) and self.sigma > 0):
-            raise ValueError(f"sigma={self.sigma!r} is no width of a kernel; give a positive number, such as 5.0")
+        if not (self.a1 >= 0 and self.a2 >= 0 and 0 < self.a1 + self.a2 < math.inf):
+            raise ValueError(
+                f"a1={self.a1!r}, a2={self.a2!r} are no defence; give 0 or more each, such as 0.05 and 0.5"
+            )
 
     def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
         representations.stages(model)
-        if recipe.batch_size < 2:
-            raise ValueError(f"batch_size={recipe.batch_size}: dependence shows between images; give 2 or more a batch")
 
     @contextmanager
     def listen(self, model: nn.Module) -> Iterator[Penalty]:
-        features: dict[str, Tensor] = {}
+        with _outputs(*(model.get_submodule(name) for name in representations.stages(model)[:-1])) as features:
 
-        def penalty(x: Tensor, labels: Tensor) -> Tensor:
-            total = x.new_zeros(())
-            for z in features.values():
-                if self.a1:
-                    total = total + self.a1 * hsic(x, z, self.sigma).to(x.dtype)
-                if self.a2:
-                    total = total - self.a2 * hsic(z, labels, self.sigma)
-            features.clear()
-            return total
+            def penalty(x: Tensor, labels: Tensor) -> Tensor:
+                total = x.new_zeros(())
+                for z in features:
+                    if self.a1:
+                        total = total + self.a1 * hsic(x, z, self.sigma).to(x.dtype)
+                    if self.a2:
+                        total = total - self.a2 * hsic(z, labels, self.sigma)
+                features.clear()
+                return total
 
-        def hook(layer: str) -> Callable[..., None]:
-            return lambda module, inputs, output: features.update({layer: output})
-
-        hooks = [model.get_submodule(n).register_forward_hook(hook(n)) for n in representations.stages(model)[:-1]]
-        try:
             yield penalty
-        finally:
-            for each in hooks:
-                each.remove()
 
 
 bido = BiDO
@@ -124,10 +124,9 @@ def divergence(mu: Tensor, sigma: Tensor) -> Tensor:
 class MID(Defence):
     """Mutual information regularisation: the head sees z ~ N(mu, sigma^2) alone, and weight * mean KL(N(mu, sigma^2) || N(0, 1)) is added.
 
-    The KL bounds what z tells of the image, from above. mu and sigma are a linear map of the last features; in evaluation the mean is used,
-    so that a victim answers the same twice. Head and channel are drawn anew.
+    The KL bounds what z tells of the image, from above. mu and sigma are linear in the last features. Head and channel are drawn anew.
     weight: positive, a nat of the mean image against a nat of cross-entropy.  width: numbers in z.
-    Raises ValueError for a weight that is no defence, and for a model without a Linear head, or with two.
+    A training with it raises ValueError for a model without a Linear head, or with two.
     Source: Wang et al. 2021, section 4, after the deep variational information bottleneck of Alemi et al. 2017.
     """
 
@@ -136,17 +135,14 @@ class MID(Defence):
     width: int
 
     def __post_init__(self) -> None:
-        _check_weight("weight", self.weight)
-        if self.weight == 0:
-            raise ValueError("weight=0 lets everything through, which is no defence; give 0.01, say")
-        if self.width < 1:
-            raise ValueError(f"width={self.width!r} is no number of channels; give 1 or more, such as 64")
+        if not 0 < self.weight < math.inf or self.width < 1:
+            raise ValueError(f"weight={self.weight!r}, width={self.width!r} are no defence; give 0.01 and 64, say")
 
     def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
         representations.only_head(model)
 
     def shape(self, model: nn.Module, epoch: int) -> bool:
-        if _channel(model) is not None:
+        if _channels(model):
             return False
         name = representations.only_head(model)
         head: Any = model.get_submodule(name)
@@ -156,42 +152,24 @@ class MID(Defence):
 
     @contextmanager
     def listen(self, model: nn.Module) -> Iterator[Penalty]:
-        channel, codes = _channel(model), list[Tensor]()
-        if channel is None:
-            raise ValueError(f"model: {type(model).__name__} has no channel yet; call shape(model, 0) first")
-        hook = channel.code.register_forward_hook(lambda module, inputs, output: codes.append(output))
-        try:
+        with _outputs(*(channel.code for channel in _channels(model))) as codes:
             yield lambda x, labels: self.weight * divergence(*split(codes.pop().to(x.dtype))).mean()
-        finally:
-            hook.remove()
 
 
 mid = MID
 
 
-def _channel(model: nn.Module) -> Channel | None:
-    return next((module for module in model.modules() if isinstance(module, Channel)), None)
+def _channels(model: nn.Module) -> list[Channel]:
+    return [module for module in model.modules() if isinstance(module, Channel)]
 
 
-def _check_weight(name: str, value: float) -> None:
-    if not 0 <= value < math.inf:
-        raise ValueError(f"{name}={value!r} is no weight; give 0 or more, such as 0.05")
-
-
-def _kernel(x: Tensor, sigma: float) -> Tensor:
-    """The centred kernel matrix (m, m), in double precision."""
-    if x.is_floating_point():
-        x = x.flatten(1).double()
-        norms = x.square().sum(1)
-        squares = (norms[:, None] + norms - 2 * x @ x.T).clamp(min=0)  # not cdist, whose root has no gradient at 0
-        k = torch.exp(-squares / (2 * sigma**2 * x.shape[1]))
-    else:
-        k = (x[:, None] == x).double()
-    k = k - k.mean(0)
-    return k - k.mean(1, keepdim=True)
-
-
-def _shares(k: Tensor) -> Tensor:
-    """K (K + epsilon m I)^-1: each eigenvalue against the noise."""
-    m = len(k)
-    return torch.linalg.solve(k + EPSILON * m * torch.eye(m, dtype=k.dtype, device=k.device), k)
+@contextmanager
+def _outputs(*layers: nn.Module) -> Iterator[list[Tensor]]:
+    """What the layers give, in order, while it is open."""
+    outputs: list[Tensor] = []
+    hooks = [layer.register_forward_hook(lambda *passed: outputs.append(passed[-1])) for layer in layers]
+    try:
+        yield outputs
+    finally:
+        for hook in hooks:
+            hook.remove()

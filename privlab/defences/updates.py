@@ -49,30 +49,21 @@ class UpdateDefence(Defence):
         if self.by not in WAYS:
             raise ValueError(f"by={self.by!r} is no way to send an update{nearest(self.by, [*WAYS])}")
         settings: dict[str, Any] = {n: list(v) if isinstance(v, tuple) else v for n, v in self.given}  # JSON has lists
-        names = WAYS[self.by]
-        if unknown := sorted(settings.keys() - set(names)):
-            raise ValueError(f"{self.by}: {unknown[0]!r} is no setting of it; give {', '.join(names) or 'none'}")
-        if lacking := [name for name in names if name not in settings]:
-            raise ValueError(f"{self.by}: {lacking[0]} is missing; give updates.sent({self.by!r}, {lacking[0]}=...)")
-        object.__setattr__(self, "given", tuple((name, settings[name]) for name in names))
+        if settings.keys() != set(WAYS[self.by]):
+            raise ValueError(
+                f"{self.by} got {', '.join(settings) or 'nothing'}; give {', '.join(WAYS[self.by]) or 'nothing'}"
+            )
+        object.__setattr__(self, "given", tuple((name, settings[name]) for name in WAYS[self.by]))
         if self.by == "spread":
             noise_budget.check_shares(settings["shares"])
-            perturbation.check_relative(settings["relative"], "the update's norm")
-        elif self.by == "withheld":
-            if not isinstance(settings["words"], list) or not settings["words"]:
-                raise ValueError(
-                    f"words={settings['words']!r} is no list of parts; give one or more, such as ['position']"
-                )
-            for word in settings["words"]:
-                if word not in parts.WORDS:
-                    raise ValueError(f"words: {word!r} is no part of a model{nearest(word, [*parts.WORDS])}")
-        else:  # numbers out of range are named here, and not after an epoch
-            self(_leak({"w": torch.ones(2)}), nn.Identity())
+        for word in settings.get("words", []):
+            if word not in parts.WORDS:
+                raise ValueError(f"words: {word!r} is no part of a model{nearest(word, [*parts.WORDS])}")
 
     def __call__(self, leak: Leak, model: nn.Module, seed: int | None = 0) -> Leak:
         """What the server receives in place of this leak.  seed: of the noise; None draws from torch's own generator.
 
-        Raises ValueError for a group or part that the model or the update lacks.
+        Raises ValueError for numbers out of range, and a group or part that the model or the update lacks.
         """
         settings = dict(self.given)
         match self.by:
@@ -105,14 +96,13 @@ class UpdateDefence(Defence):
         return {name: received * g.norm().item() / g.numel() ** 0.5 for name, g in leak.grads.items()}
 
     def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
-        self(_leak({name: torch.ones_like(p) for name, p in _learnable(model).items()}), model)
+        self(_update({name: torch.ones_like(p) for name, p in model.named_parameters() if p.requires_grad}), model)
 
     def disturb(self, model: nn.Module) -> Callable[[], None]:
-        learnable = _learnable(model)
-
         def send() -> None:
+            learnable = {name: p for name, p in model.named_parameters() if p.requires_grad}
             grads = {name: p.grad for name, p in learnable.items() if p.grad is not None}
-            received = self(_leak(grads), model, seed=None).grads
+            received = self(_update(grads), model, seed=None).grads
             for name in grads:
                 learnable[name].grad = received.get(name)  # without one, the server leaves the parameter where it is
 
@@ -125,21 +115,15 @@ class UpdateDefence(Defence):
 def sent(by: str, **settings: Any) -> UpdateDefence:
     """A defence of updates.
 
-    by: one of `WAYS`, and its settings: "gaussian" or "laplacian" (relative), "clipped" (norm), "sparse" (share), "low_bits" (bits), see
-        `perturbation`; "spread" (shares, relative), see `noise_budget.spread`; "bfloat16"; "withheld" (words), see `parts.names`. In a
-        training, what is withheld is never learnt: it stays as it was drawn.
-    Raises ValueError for another way, settings that it lacks or misses, and numbers out of range; and a training with it, for groups and
-    parts that the model lacks.
+    by, settings: of `WAYS`; see `perturbation`, `noise_budget.spread`, and for "withheld" `parts.names`: in a training, what is withheld
+        is never learnt.
+    Raises ValueError for another way, and settings that it lacks or misses; when it is used, for numbers out of range.
     Source: Zhu et al. 2019, section 5; Abadi et al. 2016, algorithm 1 (clipped, there each image's gradient); the parts withheld are those
     of Zhang et al. 2024, Table 6, and two more.
     """
     return UpdateDefence(by, tuple(settings.items()))
 
 
-def _learnable(model: nn.Module) -> dict[str, nn.Parameter]:
-    return {name: p for name, p in model.named_parameters() if p.requires_grad}
-
-
-def _leak(grads: dict[str, Tensor]) -> Leak:
+def _update(grads: dict[str, Tensor]) -> Leak:
     """Gradients as an update; of which images no defence here asks."""
     return Leak(grads, 1, (1, 1, 1))

@@ -35,30 +35,24 @@ def build(
     width: int = 384,
     depth: int = 4,
     heads: int = 4,
-    num_classes: int = 10,
     channels: int = 3,
-    position: str = "learnable",
-    position_std: float | None = None,
-    position_rank: int | None = None,
     normalise: Normalise | None = None,
-    seed: int = 0,
+    **changes: Any,
 ) -> VisionTransformer:
-    """Architecture "a" or "b", fresh, in eval mode.
+    """Architecture "a" or "b", fresh, in eval mode, of 10 classes.
 
     The defaults are the paper's for CIFAR-10: width 384, 4 heads, depth 4, 4 x 4 patches (section 4 says four patches; the code it
     names counts patches a row, so 16 and a class token). For ImageNet: image_size=224, patch_size=16, width=768, depth=12, heads=12.
     Architecture "b" is timm's ViT with nothing changed. The scale inside the softmax is the usual one (equation 4 prints it outside).
-    position, position_std, position_rank: see `privlab.models.position_embeddings.draw`.
     normalise: the preprocessing; CIFAR-10's for small colour images, ImageNet's for large ones, none for grey ones if not given.
+    changes: of `zoo.build`: num_classes, seed, position, position_std, position_rank.
     """
     if architecture not in ("a", "b"):
-        raise ValueError(
-            f"architecture={architecture!r}; try 'a' (attention on the embedding itself) or 'b' (a real ViT)"
-        )
-    blocks: dict[str, Any] = {"block_fn": PlainBlock} if architecture == "a" else {}
+        raise ValueError(f"architecture={architecture!r}; try 'a' (attention on the embedding) or 'b' (a real ViT)")
+    changes |= {"block_fn": PlainBlock} if architecture == "a" else {}
     model = zoo.build(
-        "vit_tiny_patch16_224", num_classes, seed, position, position_std, position_rank,
-        img_size=image_size, patch_size=patch_size, embed_dim=width, depth=depth, num_heads=heads, in_chans=channels, **blocks,
+        "vit_tiny_patch16_224", **{"num_classes": 10, **changes},
+        img_size=image_size, patch_size=patch_size, embed_dim=width, depth=depth, num_heads=heads, in_chans=channels,
     )  # fmt: skip
     colour = NORMALISE["cifar10" if image_size <= 64 else "imagenet_samples"]
     model.normalise = normalise or (colour if channels == 3 else Normalise())

@@ -12,7 +12,7 @@ limited, not which: that it is the first of each feature, and that the convoluti
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -23,38 +23,38 @@ from torch import Tensor, nn
 class NarrowBlock(DenseBlock):
     """timm's block, with the channels that each layer takes of each feature; the last row is what the block gives."""
 
-    # keep[i][j]: channels of feature j; feature 0 is the block's input, feature j the output of layer j
-    keep: list[list[int]]
+    keep: list[
+        list[int]
+    ]  # [i][j]: channels of feature j; feature 0 is the block's input, feature j the output of layer j
 
     def forward(self, init_features: Tensor) -> Tensor:  # (n, channels, h, w)
         features = [init_features]
-        for layer, counts in zip(self.values(), self.keep, strict=False):
+        *read, given = self.keep
+        for layer, counts in zip(self.values(), read, strict=True):
             features.append(layer(_first(features, counts)))
-        return torch.cat(_first(features, self.keep[-1]), 1)
+        return torch.cat(_first(features, given), 1)
 
 
-def narrow(model: DenseNet, stage: int, factors: Mapping[int, float]) -> None:
-    """Scale shortcuts of dense block `stage`, in place, and shrink what reads them to the channels that are left.
+def narrow(model: DenseNet, stage: int) -> None:
+    """Give a dense block's layers what their factors leave, in place, and shrink what reads it; a block is narrowed once.
 
-    factors: k in [0, 1] for layers by number, counted from 0; the shortcuts of the others stay as they are. A block is scaled once.
-    Weights and BatchNorm state of the channels that are left are kept.
+    The factor of layer i, 1 if it has none, is its attribute `k`.  Weights and BatchNorm state of the channels that are left are kept.
     """
     children: list[Any] = list(model.features.children())
     block: Any = dense_blocks(model)[stage - 1]
     layers, follower = list(block.values()), children[children.index(block) + 1]
     widths = [layers[0].conv1.in_channels, *(layer.conv2.out_channels for layer in layers)]  # of each feature
     keep = [widths[:1]]
-    for i, layer in enumerate(layers):
-        layer.k = factors.get(i, 1.0)
-        share = (round(layer.k * n) for n in widths)
-        keep.append([*map(min, keep[i], share), widths[i + 1]])  # what was lost once stays so
-    for layer, counts in zip(layers, keep, strict=False):
-        _shrink(layer.norm1, layer.conv1, _channels(widths, counts))
-    if hasattr(follower, "conv"):
-        _shrink(follower.norm, follower.conv, _channels(widths, keep[-1]))
-    else:  # the last norm
-        head = next(m for m in model.classifier.modules() if isinstance(m, nn.Linear))
-        _shrink(follower, head, _channels(widths, keep[-1]))
+    for layer, width in zip(layers, widths[1:], strict=True):
+        share = (round(getattr(layer, "k", 1.0) * n) for n in widths)
+        keep.append([*map(min, keep[-1], share), width])  # what was lost once stays so
+    head: Any = next(m for m in model.classifier.modules() if isinstance(m, nn.Linear))
+    after = (follower.norm, follower.conv) if hasattr(follower, "conv") else (follower, head)
+    readers = [*((layer.norm1, layer.conv1) for layer in layers), after]
+    for (norm, reader), counts in zip(readers, keep, strict=True):
+        starts = accumulate(widths[: len(counts) - 1], initial=0)
+        left = torch.cat([torch.arange(start, start + n) for start, n in zip(starts, counts, strict=True)])
+        _shrink(norm, reader, left)
     block.__class__, block.keep = NarrowBlock, keep
 
 
@@ -63,24 +63,15 @@ def dense_blocks(model: DenseNet) -> list[DenseBlock]:
     return [child for child in model.features.children() if isinstance(child, DenseBlock)]
 
 
-def _first(features: Sequence[Tensor], counts: Sequence[int]) -> list[Tensor]:
-    return [feature[:, :n] for feature, n in zip(features, counts, strict=True) if n]
+def _first(features: list[Tensor], counts: list[int]) -> list[Tensor]:
+    return [feature[:, :n] for feature, n in zip(features, counts, strict=True)]
 
 
-def _channels(widths: Sequence[int], counts: Sequence[int]) -> Tensor:
-    """Where the first counts[j] channels of each feature stand among all of them."""
-    starts = [sum(widths[:j]) for j in range(len(counts))]
-    return torch.cat([torch.arange(start, start + n) for start, n in zip(starts, counts, strict=True)])
-
-
-def _shrink(norm: Any, reader: Any, index: Tensor) -> None:
+def _shrink(norm: Any, reader: Any, left: Tensor) -> None:
     """Leave a norm, and the convolution or Linear layer that reads it, only these of their input channels."""
-    norm.weight, norm.bias = _part(norm.weight, index, 0), _part(norm.bias, index, 0)
-    norm.running_mean, norm.running_var = norm.running_mean[index], norm.running_var[index]
-    reader.weight = _part(reader.weight, index, 1)
-    norm.num_features = len(index)
-    setattr(reader, "in_features" if isinstance(reader, nn.Linear) else "in_channels", len(index))
-
-
-def _part(weight: nn.Parameter, index: Tensor, dim: int) -> nn.Parameter:
-    return nn.Parameter(weight.detach().index_select(dim, index.to(weight.device)), weight.requires_grad)
+    for module, name, dim in ((norm, "weight", 0), (norm, "bias", 0), (reader, "weight", 1)):
+        old = getattr(module, name)
+        setattr(module, name, nn.Parameter(old.detach().index_select(dim, left.to(old.device)), old.requires_grad))
+    norm.running_mean, norm.running_var = norm.running_mean[left], norm.running_var[left]
+    norm.num_features = len(left)
+    setattr(reader, "in_features" if isinstance(reader, nn.Linear) else "in_channels", len(left))

@@ -29,16 +29,17 @@ def preprocessing(model: nn.Module) -> Normalise:
     return Normalise(tuple(noted["mean"]), tuple(noted["std"])) if noted.get("mean") else Normalise()
 
 
-def stateless(model: nn.Module) -> Callable[[Tensor], Tensor]:
-    """The forward pass of a model as it is now, leaving no trace: see `forgetful`; gradients through it are right: `RightGradients`.
+def functional(model: nn.Module) -> Callable[[Gradients, Tensor], Tensor]:
+    """The forward pass as a function of parameters and images; those that are not given are the model's own.
 
+    It leaves no trace, see `forgetful`, and gradients through it are right, see `RightGradients`.
     Raises ValueError, when called, where BatchNorm in train mode has a single value a channel to take the variance of.
     """
 
-    def forward(x: Tensor) -> Tensor:
+    def forward(parameters: Gradients, x: Tensor) -> Tensor:
         try:
             with RightGradients(), forgetful(model):
-                return model(x)
+                return functional_call(model, parameters, (x,))
         except ValueError as error:
             if "more than 1 value per channel" not in str(error):
                 raise
@@ -50,14 +51,10 @@ def stateless(model: nn.Module) -> Callable[[Tensor], Tensor]:
     return forward
 
 
-def functional(model: nn.Module) -> Callable[[Gradients, Tensor], Tensor]:
-    """The forward pass as a function of parameters and images, leaving no trace, as that of `stateless`."""
-
-    def forward(parameters: Gradients, x: Tensor) -> Tensor:
-        with RightGradients(), forgetful(model):
-            return functional_call(model, parameters, (x,))
-
-    return forward
+def stateless(model: nn.Module) -> Callable[[Tensor], Tensor]:
+    """`functional` with the model's own parameters."""
+    forward = functional(model)
+    return lambda x: forward({}, x)
 
 
 @contextmanager
@@ -70,30 +67,22 @@ def forgetful(model: nn.Module) -> Iterator[None]:
     copies: dict[int, Tensor] = {}  # two layers may share a buffer
     held = []
     for module in model.modules():
-        buffers: Any = module._buffers  # of a scripted model not quite a dict
-        held.append((buffers, dict(buffers.items())))
-        for name, buffer in held[-1][1].items():
-            buffers[name] = None if buffer is None else copies.setdefault(id(buffer), buffer.clone())
-        for name, own in vars(module).items():
-            if isinstance(own, dict) and name not in OF_A_MODULE:
-                held.append((own, dict(own)))
-                for key in [key for key, value in own.items() if "cache" in name or _has_graph(value)]:
-                    del own[key]
+        own = {k: v for k, v in vars(module).items() if isinstance(v, dict) and k not in OF_A_MODULE}
+        held += [(each, dict(each)) for each in (module._buffers, *own.values())]
+        for name, buffer in module._buffers.items():
+            module._buffers[name] = None if buffer is None else copies.setdefault(id(buffer), buffer.clone())
+        for name, cache in own.items():
+            for key in [k for k, v in cache.items() if "cache" in name or getattr(v, "grad_fn", None) is not None]:
+                del cache[key]
     try:
         yield
     finally:
-        for now, before in reversed(held):
-            for name in set(now.keys()) - before.keys():
-                del now[name]
-            for name, value in before.items():
-                now[name] = value
+        for now, before in held:
+            now.clear()
+            now.update(before)
 
 
 OF_A_MODULE = frozenset(vars(nn.Module()))  # its parameters, hooks and mode
-
-
-def _has_graph(value: object) -> bool:
-    return isinstance(value, Tensor) and value.grad_fn is not None
 
 
 def kept(model: nn.Module) -> list[dict[str, tuple[int, int]]]:

@@ -3,8 +3,7 @@
 Koh et al. 2024 attack an "IR152" on 64 x 64 faces (section 3.3, tables 3 and 12) and cite the first ResNet paper for it, which has none. So
 the layout is the field's (Deng et al. 2019, ArcFace, section 3.1), as the targets of those attacks use it. What was read into it:
 
-- A block is BatchNorm, convolution 3x3, PReLU, convolution 3x3 with the stride, BatchNorm. ArcFace's has one more BatchNorm before the
-  PReLU; the attacked nets lack it.
+- A block is BatchNorm, convolution 3x3, PReLU, convolution 3x3 with the stride, BatchNorm; ArcFace has one more BatchNorm before the PReLU.
 - A shortcut is MaxPool(1, stride) where the channels stay, else a 1x1 convolution with the stride and BatchNorm. Nothing follows the sum.
 - Each of the four stages begins with stride 2, the first one too, and the stem has stride 1: 64 x 64 pixels end as a map of 4 x 4.
 - The map is normed, dropped out (0.5), flattened and mapped to 512 numbers, which are normed; the classifier is one more Linear layer.
@@ -18,7 +17,7 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-LAYERS: dict[str, tuple[int, ...]] = {"ir18": (2, 2, 2, 2), "ir152": (3, 8, 36, 3)}  # blocks of each stage
+LAYERS = {"ir18": (2, 2, 2, 2), "ir152": (3, 8, 36, 3)}  # blocks of each stage
 
 
 class Block(nn.Module):
@@ -29,13 +28,8 @@ class Block(nn.Module):
         self.shortcut: nn.Module = nn.MaxPool2d(1, stride)
         if inside != outside:
             self.shortcut = nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
-        self.body = nn.Sequential(
-            nn.BatchNorm2d(inside),
-            nn.Conv2d(inside, outside, 3, 1, 1, bias=False),
-            nn.PReLU(outside),
-            nn.Conv2d(outside, outside, 3, stride, 1, bias=False),
-            nn.BatchNorm2d(outside),
-        )
+        first, second = (nn.Conv2d(a, outside, 3, s, 1, bias=False) for a, s in ((inside, 1), (outside, stride)))
+        self.body = nn.Sequential(nn.BatchNorm2d(inside), first, nn.PReLU(outside), second, nn.BatchNorm2d(outside))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.body(x) + self.shortcut(x)
@@ -45,37 +39,27 @@ class IR(nn.Module):
     """stem, stages, head (the embedding), fc (the classifier), in train mode; weights are drawn from torch's generator.
 
     layers: blocks of each stage, see `LAYERS`.  num_classes: rows of the classifier; KEDMI's private set has 1,000 people.
-    in_chans: channels of an image.  widths: channels of each stage; the first is the stem's too.
-    image_size: side of the images in pixels, which the Linear layer behind the map depends on.
-    embedding: numbers that the classifier sees.
-    Source: Deng et al. 2019 (ArcFace), section 3.1; the first lines of this file say what was chosen.
+    widths: channels of each stage; the first is the stem's too.  image_size: side in pixels, which the head depends on.
     """
 
     def __init__(
         self,
         layers: Sequence[int],
         num_classes: int = 1000,
-        in_chans: int = 3,
         widths: Sequence[int] = (64, 128, 256, 512),
         image_size: int = 64,
-        embedding: int = 512,
     ) -> None:
         super().__init__()
-        stem = widths[0]
-        self.stem = nn.Sequential(nn.Conv2d(in_chans, stem, 3, 1, 1, bias=False), nn.BatchNorm2d(stem), nn.PReLU(stem))
+        stem, last = widths[0], widths[-1]
+        self.stem = nn.Sequential(nn.Conv2d(3, stem, 3, 1, 1, bias=False), nn.BatchNorm2d(stem), nn.PReLU(stem))
         self.stages = nn.Sequential()
         for depth, (inside, outside) in zip(layers, pairwise([stem, *widths]), strict=True):
             rest = (Block(outside, outside, 1) for _ in range(depth - 1))
             self.stages.append(nn.Sequential(Block(inside, outside, 2), *rest))
-        side = -(-image_size // 2 ** len(layers))  # each stage halves, rounding up
-        self.head = nn.Sequential(
-            nn.BatchNorm2d(widths[-1]),
-            nn.Dropout(0.5),
-            nn.Flatten(),
-            nn.Linear(widths[-1] * side**2, embedding),
-            nn.BatchNorm1d(embedding),
-        )
-        self.fc = nn.Linear(embedding, num_classes)
+        numbers = last * (-(-image_size // 16)) ** 2  # each stage halves, rounding up
+        embedding = nn.Linear(numbers, 512)
+        self.head = nn.Sequential(nn.BatchNorm2d(last), nn.Dropout(0.5), nn.Flatten(), embedding, nn.BatchNorm1d(512))
+        self.fc = nn.Linear(512, num_classes)
         self.feature_info = [dict(module=f"stages.{i}") for i in range(len(layers))]
         for module in self.modules():
             if isinstance(module, nn.Conv2d | nn.Linear):

@@ -19,7 +19,6 @@ outputs agree. Where Table 9 is silent, this is what we chose, mostly after the 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -29,13 +28,13 @@ from timm.layers import DropPath, LayerNorm2d
 from torch import Tensor, nn
 
 from privlab.data import NORMALISE
-from privlab.models.morph_steps import NAMES, PATTERNS, STEPS, Step, diff, variant
+from privlab.models.morph_steps import PATTERNS, STEPS, Step, variant
 
-__all__ = ["NAMES", "PATTERNS", "STEPS", "Block", "Morph", "Step", "build", "diff", "outline", "variant"]
+__all__ = ["PATTERNS", "STEPS", "Block", "Morph", "Step", "build", "outline", "variant"]
 
 
 def build(
-    step: int | Step,
+    step: int,
     num_classes: int = 10,
     stem: str = "table9",
     width: float = 1.0,
@@ -46,13 +45,13 @@ def build(
 ) -> Morph:
     """The network of a step, fresh, in eval mode, with CIFAR-10's preprocessing.
 
-    step: 1 to 14, or a `Step`.  changes: see `variant`.
+    step: 1 to 14.  changes: see `variant`.
     stem: "table9", or "cifar": a 3 x 3 stem of stride 1 where the table prints the 7 x 7, and no pooling anywhere. (Table 9 prints the
         7 x 7; the 23.52 million parameters of section 3.2 are a ResNet-50's with the 3 x 3.)
     width: factor on all channels.  depths: blocks of each of the four stages, in place of the step's own.
-    draw: how all convolutions of all steps are drawn, of `DRAWS`; one way for all, or it would be a fifteenth difference. (The stock ends
-        have two: timm's ResNet draws after He et al. and begins each block with a zero, its ConvNeXt draws with deviation 0.02.)
-        The paper does not say; "pytorch" is what a network has that nobody initialised.
+    draw: how all convolutions of all steps are drawn; one way for all, or it would be a fifteenth difference (timm's ResNet and ConvNeXt
+        have two). The paper does not say; "pytorch" is what a network has that nobody initialised, of variance 1 / (3 fan-in), biases
+        too; "he" has 2 / fan-in, biases zero (He et al. 2015).
     Raises ValueError for a step outside 1 to 14, another stem, and as `variant` does.
     """
     if stem not in ("table9", "cifar"):
@@ -75,16 +74,17 @@ class Morph(nn.Module):
         self.step, self.normalise = step, NORMALISE["cifar10"]
         self.stem = _stem(step, stem)
         rates = iter(torch.linspace(0, step.drop_path, sum(step.depths), device="cpu").tolist())
-        stages, dim_in = [], step.dims[0]
+        stages: list[Any] = []
+        dim_in = step.dims[0]
         for number, (dim, depth) in enumerate(zip(step.dims, step.depths, strict=True)):
-            stages.append(Stage(step, dim_in, dim, [next(rates) for _ in range(depth)], first=number == 0))
-            dim_in = stages[-1].out
+            stages.append(_stage(step, dim_in, dim, [next(rates) for _ in range(depth)], first=number == 0))
+            dim_in = stages[-1].blocks[-1].out
         self.stages = nn.Sequential(*stages)
         self.norm = _norm(step, dim_in, "1" if step.downsampling == "between stages" else "0")
         self.fc = nn.Linear(dim_in, num_classes)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
-                DRAWS[draw](module)
+                _draw(module, draw)
 
     def forward_features(self, x: Tensor, stages: int = 4) -> Tensor:
         """The map behind so many stages: (batch, channels, height, width)."""
@@ -95,47 +95,36 @@ class Morph(nn.Module):
         return self.fc(self.norm(self.forward_features(x).mean((2, 3), keepdim=True)).flatten(1))
 
 
-class Stage(nn.Module):
-    """Blocks of one resolution. The step from the last resolution is taken before them, or by the first of them."""
-
-    def __init__(self, step: Step, dim_in: int, dim: int, drop_paths: list[float], first: bool) -> None:
-        super().__init__()
-        between = step.downsampling == "between stages"
-        self.downsample = _downsample(step, dim_in, dim) if between and not first else nn.Identity()
-        stride, dim_in = (1 if first or between else 2), (dim if between else dim_in)
-        blocks = []
-        for rate in drop_paths:
-            blocks.append(Block(step, dim_in, dim, stride, rate))
-            stride, dim_in = 1, blocks[-1].out
-        self.blocks = nn.Sequential(*blocks)
-        self.out = dim_in
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.blocks(self.downsample(x))
-
-
 class Block(nn.Module):
     """Three convolutions beside a shortcut, in each of the three orders."""
 
     def __init__(self, step: Step, dim_in: int, dim: int, stride: int, drop_path: float) -> None:
         super().__init__()
-        spatial, pointwise = partial(_spatial, step, stride), partial(nn.Conv2d, kernel_size=1, bias=step.bias)
-        first, second, hidden, out = {  # the two convolutions, the channels behind each, and those behind the third
+        pointwise = partial(nn.Conv2d, kernel_size=1, bias=step.bias)
+        spatial = partial(_spatial, step, stride)
+        (
+            first,
+            second,
+            hidden,
+            self.out,
+        ) = {  # the two convolutions, the channels behind each, and those behind the third
             "bottleneck": (pointwise, spatial, (dim, dim), 4 * dim),
             "inverted": (pointwise, spatial, (4 * dim, 4 * dim), dim),
             "depthwise first": (spatial, pointwise, (dim_in, 4 * dim), dim),
         }[step.order]
-        self.shortcut = _projection(step, dim_in, out, stride) if stride > 1 or dim_in != out else nn.Identity()
+        self.shortcut: nn.Module = nn.Identity()
+        if stride > 1 or dim_in != self.out:
+            projection = nn.Conv2d(dim_in, self.out, 1, stride, bias=step.bias)
+            self.shortcut = _chain(conv=projection, norm=_norm(step, self.out))
         self.conv1 = first(dim_in, hidden[0])
-        self.norm1, self.act1 = _norm(step, hidden[0], step.norms[0]), _activation(step, step.activations[0] == "1")
+        self.norm1, self.act1 = _norm(step, hidden[0], step.norms[0]), _activation(step, step.activations[0])
         self.conv2 = second(*hidden)
-        self.norm2, self.act2 = _norm(step, hidden[1], step.norms[1]), _activation(step, step.activations[1] == "1")
-        self.conv3 = pointwise(hidden[1], out)
-        self.norm3 = _norm(step, out, step.norms[2])
-        self.scale = None if step.layer_scale is None else nn.Parameter(torch.full((out,), step.layer_scale))
+        self.norm2, self.act2 = _norm(step, hidden[1], step.norms[1]), _activation(step, step.activations[1])
+        self.conv3 = pointwise(hidden[1], self.out)
+        self.norm3 = _norm(step, self.out, step.norms[2])
+        self.scale = None if step.layer_scale is None else nn.Parameter(torch.full((self.out,), step.layer_scale))
         self.drop_path = DropPath(drop_path) if drop_path else nn.Identity()
-        self.act3 = _activation(step, step.activations[2] == "1")
-        self.out = out
+        self.act3 = _activation(step, step.activations[2])
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.act1(self.norm1(self.conv1(x)))
@@ -146,33 +135,35 @@ class Block(nn.Module):
         return self.act3(self.shortcut(x) + self.drop_path(y))  # (batch, out, height, width)
 
 
+def _stage(step: Step, dim_in: int, dim: int, drop_paths: list[float], first: bool) -> nn.Sequential:
+    """Blocks of one resolution. The step from the last resolution is taken before them, or by the first of them."""
+    between = step.downsampling == "between stages"
+    downsample: nn.Module = nn.Identity()
+    if between and not first:
+        downsample = _chain(norm=_norm(step, dim_in), conv=nn.Conv2d(dim_in, dim, 2, 2, bias=step.bias))
+    stride, dim_in = (1 if first or between else 2), (dim if between else dim_in)
+    blocks: list[Block] = []
+    for rate in drop_paths:
+        blocks.append(Block(step, dim_in, dim, stride, rate))
+        stride, dim_in = 1, blocks[-1].out
+    return _chain(downsample=downsample, blocks=nn.Sequential(*blocks))
+
+
 def _norm(step: Step, dim: int, there: str = "1") -> nn.Module:
     if there == "0":
         return nn.Identity()
     return nn.BatchNorm2d(dim) if step.norm == "bn" else LayerNorm2d(dim, eps=1e-6)
 
 
-def _activation(step: Step, there: bool) -> nn.Module:
-    if not there:
+def _activation(step: Step, there: str) -> nn.Module:
+    if there == "0":
         return nn.Identity()
-    if step.activation == "softplus":
-        return nn.Softplus(step.sharpness)
-    return nn.ReLU() if step.activation == "relu" else nn.GELU()
+    return {"relu": nn.ReLU(), "gelu": nn.GELU(), "softplus": nn.Softplus(step.sharpness)}[step.activation]
 
 
 def _spatial(step: Step, stride: int, dim_in: int, dim: int) -> nn.Conv2d:
     groups = dim_in if step.depthwise else 1
     return nn.Conv2d(dim_in, dim, step.kernel, stride, step.kernel // 2, groups=groups, bias=step.bias)
-
-
-def _projection(step: Step, dim_in: int, dim: int, stride: int) -> nn.Sequential:
-    """The shortcut of a block that changes stride or width."""
-    return _chain(conv=nn.Conv2d(dim_in, dim, 1, stride, bias=step.bias), norm=_norm(step, dim))
-
-
-def _downsample(step: Step, dim_in: int, dim: int) -> nn.Sequential:
-    """Between stages, from step 13."""
-    return _chain(norm=_norm(step, dim_in), conv=nn.Conv2d(dim_in, dim, 2, 2, bias=step.bias))
 
 
 def _stem(step: Step, kind: str) -> nn.Sequential:
@@ -181,7 +172,7 @@ def _stem(step: Step, kind: str) -> nn.Sequential:
     return _chain(
         conv=nn.Conv2d(3, step.dims[0], side, stride, padding, bias=step.bias),
         norm=_norm(step, step.dims[0]),
-        act=_activation(step, step.stem_activation),
+        act=_activation(step, "1" if step.stem_activation else "0"),
         pool=nn.MaxPool2d(3, 2, 1) if step.pool and kind == "table9" else nn.Identity(),
     )
 
@@ -190,16 +181,13 @@ def _chain(**layers: nn.Module) -> nn.Sequential:
     return nn.Sequential(OrderedDict(layers))
 
 
-def _he(convolution: nn.Conv2d) -> None:
+def _draw(convolution: nn.Conv2d, how: str) -> None:
+    if how == "pytorch":
+        convolution.reset_parameters()
+        return
     nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
     if convolution.bias is not None:
         nn.init.zeros_(convolution.bias)
-
-
-DRAWS: dict[str, Callable[[nn.Conv2d], None]] = {
-    "pytorch": nn.Conv2d.reset_parameters,  # variance 1 / (3 fan-in), biases too: as PyTorch has them
-    "he": _he,  # variance 2 / fan-in, biases zero (He et al. 2015, ResNet)
-}
 
 
 def outline(model: Morph, stage: int = 1, block: int = 1) -> list[str]:
@@ -209,17 +197,17 @@ def outline(model: Morph, stage: int = 1, block: int = 1) -> list[str]:
     block: counted from 0; the last where a stage has fewer. What stands before a stage belongs to its first block.
     """
     if stage < 0:
-        return [_layer(layer) for layer in model.stem if not isinstance(layer, nn.Identity)]
-    part: Any = model.stages[stage]
-    layers = [] if block else list(part.downsample.children())
-    one = part.blocks[min(block, len(part.blocks) - 1)]
-    layers += [one.conv1, one.norm1, one.act1, one.conv2, one.norm2, one.act2, one.conv3, one.norm3]
-    words = [_layer(layer) for layer in layers if not isinstance(layer, nn.Identity)]
-    words += ["layer scale"] * (one.scale is not None) + ["stochastic depth"] * isinstance(one.drop_path, DropPath)
-    return [*words, "add the shortcut", *([] if isinstance(one.act3, nn.Identity) else [_layer(one.act3)])]
+        layers: list[Any] = [*model.stem]
+    else:
+        part: Any = model.stages[stage]
+        one = part.blocks[min(block, len(part.blocks) - 1)]
+        body = [one.conv1, one.norm1, one.act1, one.conv2, one.norm2, one.act2, one.conv3, one.norm3, one.scale]
+        before = [] if block else part.downsample.children()
+        layers = [*before, *body, one.drop_path, "add the shortcut", one.act3]
+    return [_words(layer) for layer in layers if layer is not None and not isinstance(layer, nn.Identity)]
 
 
-def _layer(layer: Any) -> str:
+def _words(layer: Any) -> str:
     if isinstance(layer, nn.Conv2d):
         deep, bias = " depthwise" * (layer.groups > 1), ", bias" * (layer.bias is not None)
         stride = f", stride {layer.stride[0]}" * (layer.stride[0] > 1)
@@ -228,4 +216,5 @@ def _layer(layer: Any) -> str:
     if isinstance(layer, nn.Softplus):
         return f"softplus of sharpness {layer.beta:g}"
     words = {nn.BatchNorm2d: "BatchNorm", LayerNorm2d: "LayerNorm", nn.ReLU: "ReLU", nn.GELU: "GELU"}
-    return words.get(type(layer), "maximum of 3 x 3, stride 2")
+    words |= {nn.MaxPool2d: "maximum of 3 x 3, stride 2", nn.Parameter: "layer scale", DropPath: "stochastic depth"}
+    return words.get(type(layer), layer)

@@ -2,9 +2,6 @@
 
 The groups are those of Zhang et al. 2024, Table 6: a ViT-B has 4 stem, 48 attention, 48 MLP, 48 norm and 4 head tensors, which fits
 only if the *final* norm is counted with the head. `conv` holds what a CNN has in place of attention, downsampling included.
-
-Two more words cut across these groups: `position`, and `activation` for the layers in front of activations, which have no parameters
-themselves.
 """
 
 from __future__ import annotations
@@ -18,79 +15,56 @@ from torch import nn
 from privlab.data.sources import nearest
 
 PARTS = ("stem", "attention", "mlp", "conv", "norm", "head")
-WORDS = (*PARTS, "position", "activation")
+WORDS = (*PARTS, "position", "activation")  # the last two cut across the groups
 
 _STEM = re.compile(
     r"(cls_token|reg_token|dist_token|pos_embed|patch_embed|norm_pre|stem|conv_stem|conv1|bn1|features\.(conv|norm)0)\b"
 )
 _HEAD = re.compile(r"(head|head_dist|fc|classifier|norm|fc_norm)\b")
+_MLP = re.compile(r".*(\.(mlp|ls2)\.|\d\.gamma$)")
+_ATTENTION = re.compile(r".*\.(attn[^.]*|ls1)\.")
 _BLOCK = re.compile(r"((layers|stages|blocks)\.\d+(\.blocks)?|blocks|layer\d+)\.\d+(?=\.)")
-_POSITION = ("cls_token", "reg_token", "dist_token", "pos_embed")
+_POSITION = re.compile(r"(cls_token|reg_token|dist_token|pos_embed)\b")
 _NORMS = (nn.LayerNorm, nn.GroupNorm, nn.modules.batchnorm._BatchNorm)
 # in front of an activation; a shortcut is added before a block's last one
 _ACTIVATED: dict[type, tuple[str, ...]] = {Mlp: ("fc1",), ResNet: ("bn1",), BasicBlock: ("bn1",), Bottleneck: ("bn1", "bn2")}  # fmt: skip
 
 
 def group(model: nn.Module) -> dict[str, list[str]]:
-    """Every parameter name of a timm ViT, DeiT, Swin, ConvNeXt or ResNet, by part; parts that the model lacks are left out."""
+    """Every parameter name of a timm ViT, DeiT, Swin, ConvNeXt or ResNet, by part; parts that the model lacks are left out.
+
+    stem: what turns pixels into the first features: patch or stem convolution, its norm, class token, position embedding.
+    attention: query, key, value and output projections, with relative position biases where there are any.
+    mlp: the two layers behind attention, or ConvNeXt's two pointwise layers, with layer scale.
+    """
     groups: dict[str, list[str]] = {part: [] for part in PARTS}
     for name, _ in model.named_parameters():
         groups[_part(model, name)].append(name)
     return {part: names for part, names in groups.items() if names}
 
 
-def stem(model: nn.Module) -> list[str]:
-    """What turns pixels into the first features: patch or stem convolution, its norm, class token, position embedding."""
-    return group(model).get("stem", [])
-
-
-def attention(model: nn.Module) -> list[str]:
-    """Query, key, value and output projections, with relative position biases where there are any."""
-    return group(model).get("attention", [])
-
-
-def mlp(model: nn.Module) -> list[str]:
-    """The two layers behind attention, or ConvNeXt's two pointwise layers, with layer scale."""
-    return group(model).get("mlp", [])
-
-
-def position(model: nn.Module) -> list[str]:
-    """A ViT's position embedding and the tokens that it adds to the patches'; part of the stem.
-
-    Swin's tables of relative position biases are not among them: they act inside of attention and are counted with it.
-    """
-    return [name for name, _ in model.named_parameters() if name.split(".")[0] in _POSITION]
-
-
-def activation(model: nn.Module) -> list[str]:
-    """Layers whose output goes straight into an activation: the first layer of timm's MLPs, and a ResNet's norms in front of a ReLU.
-
-    What adds a shortcut first comes from no single layer, so the last activation of a ResNet's block has none. Overlaps the parts.
-    """
-    named = [(path, _ACTIVATED.get(type(module), ())) for path, module in model.named_modules()]
-    layers = {f"{path}.{leaf}".removeprefix(".") for path, leaves in named for leaf in leaves}
-    return [name for name, _ in model.named_parameters() if name.rpartition(".")[0] in layers]
-
-
 def names(model: nn.Module, *words: str) -> list[str]:
     """Parameters of one or more parts, in the model's order: leak.without(names(model, "stem", "norm")) withholds two of them.
 
-    words: of `WORDS`.  Returns those that the model learns, as no others are sent.
+    words: of `WORDS`. "position" is a ViT's position embedding and the tokens that it adds to the patches', part of the stem; Swin's tables
+        of relative position biases are not among them. "activation" is the layers whose output goes straight into an activation: the first
+        of timm's MLPs, and a ResNet's norms in front of a ReLU, but for a block's last, which a shortcut is added to.
+    Returns those that the model learns, as no others are sent.
     Raises ValueError for another word, with the nearest, and for one of which the model learns nothing.
     """
     learnable = [name for name, p in model.named_parameters() if p.requires_grad]
-    groups = {**group(model), "position": position(model), "activation": activation(model)}
-    chosen: set[str] = set()
+    named = [(path, _ACTIVATED.get(type(module), ())) for path, module in model.named_modules()]
+    activated = {f"{path}.{leaf}".removeprefix(".") for path, leaves in named for leaf in leaves}
+    groups = {part: set(members) & set(learnable) for part, members in group(model).items()}
+    groups["position"] = {name for name in learnable if _POSITION.match(name)}
+    groups["activation"] = {name for name in learnable if name.rpartition(".")[0] in activated}
     for word in words:
         if word not in WORDS:
             raise ValueError(f"words: {word!r} is no part of a model{nearest(word, list(WORDS))}")
-        members = set(groups.get(word, [])) & set(learnable)
-        if not members:
-            has = ", ".join(part for part in PARTS if set(groups.get(part, [])) & set(learnable))
-            known = " (which is known of timm's MLPs and ResNets alone)" if word == "activation" else ""
-            raise ValueError(f"words: {type(model).__name__} learns nothing in {word!r}{known}; it has {has}")
-        chosen |= members
-    return [name for name in learnable if name in chosen]
+        if not groups.get(word):
+            has = ", ".join(part for part in PARTS if groups.get(part))
+            raise ValueError(f"words: {type(model).__name__} learns nothing in {word!r}; it has {has}")
+    return [name for name in learnable if any(name in groups[word] for word in words)]
 
 
 def blocks(model: nn.Module) -> list[str]:
@@ -109,16 +83,9 @@ def depth(model: nn.Module, first: int, last: int) -> list[str]:
 
 
 def _part(model: nn.Module, name: str) -> str:
-    if _STEM.match(name):
-        return "stem"
-    if _HEAD.match(name):
-        return "head"
-    owner, _, leaf = name.rpartition(".")
-    pieces = owner.split(".")
-    if isinstance(model.get_submodule(owner), _NORMS):
+    for part, pattern in (("stem", _STEM), ("head", _HEAD)):
+        if pattern.match(name):
+            return part
+    if isinstance(model.get_submodule(name.rpartition(".")[0]), _NORMS):
         return "norm"
-    if any(piece in ("mlp", "ls2") for piece in pieces) or (owner[-1:].isdigit() and leaf == "gamma"):
-        return "mlp"
-    if any(piece.startswith("attn") or piece == "ls1" for piece in pieces):
-        return "attention"
-    return "conv"
+    return "mlp" if _MLP.match(name) else "attention" if _ATTENTION.match(name) else "conv"

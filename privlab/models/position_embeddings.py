@@ -13,7 +13,8 @@ from timm.layers import build_sincos2d_pos_embed
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-KINDS = ("learnable", "random", "sinusoid_1d", "sinusoid_2d", "low_rank", "none")
+DRAWN = ("learnable", "random")
+KINDS = (*DRAWN, "sinusoid_1d", "sinusoid_2d", "low_rank", "none")
 
 
 def draw(
@@ -30,13 +31,13 @@ def draw(
     if kind == "none":
         return torch.zeros(tokens, width)
     if kind == "low_rank":
-        if rank is None or not 1 <= rank <= min(tokens, width):
-            most = min(tokens, width)
+        most = min(tokens, width)
+        if rank is None or not 1 <= rank <= most:
             raise ValueError(
                 f"position_rank={rank} is no rank of {tokens} embeddings of width {width}; try 1 to {most}"
             )
         return _low_rank(tokens, width, rank, 0.02 if std is None else std, generator)
-    if kind in ("learnable", "random"):
+    if kind in DRAWN:
         drawn, std = torch.randn(tokens, width, generator=generator), 0.02 if std is None else std
     elif kind == "sinusoid_2d":
         drawn = build_sincos2d_pos_embed(list(grid), width)
@@ -69,11 +70,11 @@ def place(model: VisionTransformer, kind: str, std: float | None, rank: int | No
     old = getattr(model, "pos_embed", None)
     if not isinstance(old, nn.Parameter):
         raise ValueError(
-            f"model: {type(model).__name__} has no position embedding (pos_embed) to replace; try a ViT or DeiT of timm"
+            f"model: {type(model).__name__} has no position embedding (pos_embed); try a ViT or DeiT of timm"
         )
     patches = draw(kind, model.patch_embed.grid_size, old.shape[-1], std, rank, seed)  # (patches, width)
     prefix = torch.zeros(old.shape[1] - len(patches), old.shape[-1])  # tokens before the patches
-    if kind in ("learnable", "random"):
+    if kind in DRAWN:
         generator = torch.Generator().manual_seed(seed + 1)
         prefix = torch.randn(prefix.shape, generator=generator) * (0.02 if std is None else std)
     model.pos_embed = nn.Parameter(torch.cat([prefix, patches])[None], requires_grad=kind == "learnable")

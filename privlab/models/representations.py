@@ -1,7 +1,6 @@
 """What a model makes of an image on its way to an answer: the features that enter its last layer, or leave its stages.
 
-This is what leaves a phone when a model is split between phone and server, and what a feature store keeps. Hooks read it and are taken
-off again: the model is afterwards what it was.
+This is what leaves a phone when a model is split between phone and server, and what a feature store keeps.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from privlab.data import sources
-from privlab.data.images import check_range
 from privlab.models.forward import forgetful, preprocessing
 
 LAST = "last"  # what enters the last Linear layer
@@ -31,15 +29,12 @@ def last_linear(model: nn.Module) -> str:
 def only_head(model: nn.Module) -> str:
     """The name of `last_linear`, if whatever the model answers comes out of it.
 
-    Raises ValueError for a model with several heads (timm's distilled ones), or with no Linear layer in its head (num_classes=0).
+    Raises ValueError for a model with several heads (timm's distilled ones, VOLO), or with no Linear layer in its head (num_classes=0).
     """
     name = last_linear(model)
     last = model.get_submodule(name)
-    head = getattr(model, "get_classifier", lambda: last)()
-    several = (
-        isinstance(head, tuple | nn.ModuleList) or getattr(model, "aux_head", None) is not None
-    )  # VOLO has the latter
-    if several or last not in head.modules():
+    head: Any = getattr(model, "get_classifier", lambda: last)()
+    if isinstance(head, tuple | nn.ModuleList) or getattr(model, "aux_head", None) or last not in head.modules():
         raise ValueError(
             f"model: {type(model).__name__} does not answer by one Linear layer (its last is {name!r}); give a model with one head, "
             "such as the same without distillation, built with num_classes, 1 or more"
@@ -48,10 +43,7 @@ def only_head(model: nn.Module) -> str:
 
 
 def stages(model: nn.Module) -> list[str]:
-    """The layers after which an image has come one stage further, from the first to the last, then `LAST`.
-
-    They are timm's own, from `model.feature_info`, which a model of another origin may be given.  Raises ValueError for one that has none.
-    """
+    """The layers after which an image has come one stage further, from the first to the last, then `LAST`: timm's `feature_info`."""
     ends = [info["module"] for info in getattr(model, "feature_info", [])]
     if not ends:
         raise ValueError(
@@ -62,24 +54,22 @@ def stages(model: nn.Module) -> list[str]:
 
 
 @torch.no_grad()
-def read(model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,), batch_size: int = 500) -> dict[str, Tensor]:
+def read(model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,)) -> dict[str, Tensor]:
     """Features of each image, all layers from one pass: {layer: (n, width) float32, on the CPU}.
 
-    model: its mode and its hooks stay as they were; it is asked in eval mode, in its own float type, through its own normalisation.
+    model: its mode stays; it is asked in eval mode, in its own float type, through its own normalisation.
     images: (n, channels, height, width), bytes or floats in [0, 1].
     layers: of `stages`. `LAST` is what enters the last Linear layer (Zhang et al. 2024 say "the representation" and no more); of the
         others, what leaves them. A map or a row of tokens is averaged over its places, so that a feature is a channel.
-    Raises ValueError for a layer that does not exist, with the nearest, and for images outside [0, 1].
+    Raises ValueError for a layer that does not exist, with the nearest.
     """
-    if images.is_floating_point():
-        check_range("images", images, "give values in [0, 1], or bytes")
     like, normalise = next(model.parameters()), preprocessing(model)
     parts: dict[str, list[Tensor]] = {layer: [] for layer in layers}
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
         with listening(model, parts), forgetful(model):
-            for batch in images.split(batch_size):
+            for batch in images.split(500):
                 x = batch.to(like.device)
                 model(normalise(x.to(like.dtype) if x.is_floating_point() else x.to(like.dtype) / 255))
     finally:

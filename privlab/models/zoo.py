@@ -8,49 +8,44 @@ from typing import Any
 
 import timm
 import torch
+from timm.layers import ClassifierHead
 from timm.layers.activations import HardSigmoid
 from timm.models.resnet import ResNet
+from timm.models.vgg import VGG
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
 from privlab.data import NORMALISE, Normalise
-from privlab.models import ir_resnet, morph, morph_steps, position_embeddings, representations, skip_connections, vgg
+from privlab.models import ir_resnet, morph, morph_steps, position_embeddings, representations, skip_connections
 from privlab.models.forward import preprocessing
 
 # Victims for 32 x 32 images: timm's classes by timm's names, with what differs and the preprocessing. The small ones fit a laptop; the
 # four large ones have the parameter counts that Zhang et al. 2024 print (section 3.2: 23.52, 42.51, 27.51 and 48.80 million).
 # "stem": "cifar" gives a ResNet the 3x3 stem of stride 1, without pooling, that those counts imply; timm has no option for it.
-_CIFAR: dict[str, Any] = dict(num_classes=10)
-_SWIN: dict[str, Any] = dict(img_size=32, drop_path_rate=0.0, **_CIFAR)
+_SWIN = dict(img_size=32, drop_path_rate=0.0, num_classes=10)
+_SMALL_SWIN = dict(embed_dim=48, depths=(1, 1, 2, 1), num_heads=(3, 6, 12, 24), **_SWIN)
+_SMALL_RESNET = dict(layers=(1, 1, 1, 1), channels=(32, 64, 128, 256), stem="cifar", num_classes=10)
 CIFAR: dict[str, tuple[str, dict[str, Any]]] = {
-    "resnet_cifar": ("resnet50", dict(layers=(1, 1, 1, 1), channels=(32, 64, 128, 256), stem="cifar", **_CIFAR)),
-    "swin_cifar": (
-        "swin_tiny_patch4_window7_224",
-        dict(embed_dim=48, depths=(1, 1, 2, 1), num_heads=(3, 6, 12, 24), **_SWIN),
-    ),
+    "resnet_cifar": ("resnet50", _SMALL_RESNET),
+    "swin_cifar": ("swin_tiny_patch4_window7_224", _SMALL_SWIN),
     "vit_cifar": (  # omihub777/ViT-CIFAR's shape, as Lu et al. 2022 use it for small images, with timm's blocks
         "vit_tiny_patch16_224",
-        dict(img_size=32, patch_size=8, embed_dim=384, depth=4, num_heads=4, **_CIFAR),
+        dict(img_size=32, patch_size=8, embed_dim=384, depth=4, num_heads=4, num_classes=10),
     ),
-    "convnext_cifar": ("convnext_tiny", dict(depths=(1, 1, 2, 1), dims=(48, 96, 192, 384), **_CIFAR)),
-    "resnet50_cifar": ("resnet50", dict(stem="cifar", **_CIFAR)),
-    "resnet101_cifar": ("resnet101", dict(stem="cifar", **_CIFAR)),
+    "convnext_cifar": ("convnext_tiny", dict(depths=(1, 1, 2, 1), dims=(48, 96, 192, 384), num_classes=10)),
+    "resnet50_cifar": ("resnet50", dict(stem="cifar", num_classes=10)),
+    "resnet101_cifar": ("resnet101", dict(stem="cifar", num_classes=10)),
     "swin_tiny_cifar": ("swin_tiny_patch4_window7_224", _SWIN),
     "swin_small_cifar": ("swin_small_patch4_window7_224", _SWIN),
-    "convnext_tiny_cifar": ("convnext_tiny", _CIFAR),
+    "convnext_tiny_cifar": ("convnext_tiny", dict(num_classes=10)),
 }
 
 # Victims for faces. FaceTransformer's P8S8 (Zhong, Deng 2021: 112 x 112, patches of 8 side by side, 63 M parameters) read as a timm ViT,
-# with a row of the head for each of ORL's 40 people. What differs from the authors' code: their head is a margin loss (CosFace) on
-# cosines, which needs the label in the forward pass, ours is linear; they draw class token and position embedding with a standard
-# deviation of 1, timm with next to 0 and .02 (position_std=1.0 draws the embedding as theirs); they scale attention by the whole width,
-# timm by a head's; they feed bytes from 0 to 255 as they are, we map pixels to [-1, 1].
-FACES: dict[str, tuple[str, dict[str, Any]]] = {
-    "face_transformer": (
-        "vit_base_patch16_224",
-        dict(img_size=112, patch_size=8, embed_dim=512, depth=20, num_heads=8, qkv_bias=False, num_classes=40),
-    ),
-}
+# with a row of the head for each of ORL's 40 people. The authors' head is a margin loss on cosines, ours is linear; they draw class token
+# and position embedding with a standard deviation of 1 (position_std=1.0 draws the embedding as theirs), scale attention by the whole
+# width, not a head's, and feed bytes as they are, where we map pixels to [-1, 1].
+_FACES = dict(img_size=112, patch_size=8, embed_dim=512, depth=20, num_heads=8, qkv_bias=False, num_classes=40)
+FACES: dict[str, tuple[str, dict[str, Any]]] = {"face_transformer": ("vit_base_patch16_224", _FACES)}
 # timm has the RepVGGs of Koh et al. 2024 but one: of D2 only the one with squeeze-and-excitation, which is taken out here.
 _NAMED = CIFAR | FACES | {"repvgg_d2": ("repvgg_d2se", dict(attn_layer=""))}
 _OURS = [*_NAMED, *ir_resnet.LAYERS, "vgg_narrow", *morph_steps.NAMES]
@@ -72,26 +67,23 @@ def build(
     name: any timm model, one of `CIFAR` or `FACES`, "repvgg_d2", "vgg_narrow", an IR net of `ir_resnet.LAYERS` such as "ir152", or a
         step of the morph, "morph_1" to "morph_14".
     num_classes: rows of the head; the model's own number if not given.
-    position, position_std, position_rank: kind, scale and rank of a ViT's position embedding (see `position_embeddings.draw`);
-        timm's own learnable one, with standard deviation 0.02, if nothing is given.
+    position, position_std, position_rank: kind, scale and rank of a ViT's position embedding, see `position_embeddings.draw`.
     bottleneck: put a Linear layer with so many outputs before the last one, which then sees no more of an image than these numbers; for
         models with one Linear head.
-    skips: pairs (stage, k): the shortcuts of that stage, counted from 1, are multiplied by k in [0, 1], and removed where it is 0; a third
-        entry is the fraction of the stage's last blocks in which they are. RoLSS is [(4, 0)], RoLSS+ is [(4, 0), (3, 0, 0.1)], SSF is
-        [(4, 0.2)] (Koh et al. 2024, section 5; see `skip_connections`). The weights that remain are those of the uncut model of the same
-        seed, but for BatchNorm weights that timm sets to 0 in ResNets: see `skip_connections`.
+    skips: (stage, k) or (stage, k, fraction) each, see `skip_connections.cut`. RoLSS is [(4, 0)], RoLSS+ is [(4, 0), (3, 0, 0.1)], SSF is
+        [(4, 0.2)] (Koh et al. 2024, section 5). What remains has the weights of the uncut model of the same seed.
     changes: passed to timm as they are: img_size, patch_size, embed_dim, depth, num_heads, in_chans, ...; and `stem`, see `CIFAR`.
         Those of a step of the morph are `morph.build`'s, those of an IR net `ir_resnet.IR`'s. Where in_chans does not fit the model's
         preprocessing, the victim has none; set `model.normalise` to that of the images.
     Gradient attacks differentiate twice, so attention is built unfused, and torch's hard sigmoid (MobileNetV3's and GhostNet's gates) is
     exchanged for timm's, which computes the same: torch's fused kernels of both have no second derivative.
-    Raises ValueError for a name that is not there (with the nearest), an image size that the patch does not divide, or skips that the
-    model does not have.
+    Raises ValueError for a name that is not there, with the nearest, and for settings that do not fit each other or the model.
     """
+    changes |= {} if num_classes is None else {"num_classes": num_classes}
     if name in morph_steps.NAMES:
-        model: Any = morph.build(morph_steps.NAMES[name], num_classes or 10, seed=seed, **changes)
+        model: Any = morph.build(morph_steps.NAMES[name], seed=seed, **changes)
     else:
-        model = _drawn(name, seed, changes if num_classes is None else {**changes, "num_classes": num_classes})
+        model = _drawn(name, seed, changes)
     if bottleneck is not None:
         _narrow(model, bottleneck, seed)
     if (position, position_std, position_rank) != ("learnable", None, None):
@@ -101,24 +93,46 @@ def build(
     return model.eval()
 
 
+def sized(name: str, side: int) -> dict[str, int]:
+    """What `build` must be told so that a model takes images of `side` pixels: img_size where it is built for one size, else nothing.
+
+    name: as for `build`. A ViT, a Swin and a Mixer are built for one size; a ResNet takes any.
+    """
+    timm_name, settings = _settings(name)
+    config = timm.get_pretrained_cfg(timm_name) if timm.is_model(timm_name) else None
+    fixed = config is not None and config.fixed_input_size
+    return {"img_size": side} if fixed and settings.get("img_size") != side else {}
+
+
+def embeds_positions(model: nn.Module) -> bool:
+    """Whether the model adds a learnable position embedding to its patches, as timm's ViT and DeiT do."""
+    position = model.pos_embed if isinstance(model, VisionTransformer) else None
+    return isinstance(position, nn.Parameter) and position.requires_grad
+
+
+def _settings(name: str) -> tuple[str, dict[str, Any]]:
+    """timm's name, and what is changed.  Raises ValueError for a name that is not there, with the nearest."""
+    if name not in _OURS and not timm.is_model(name):
+        near = difflib.get_close_matches(name, [*_OURS, *timm.list_models()], n=3, cutoff=0.4)
+        raise ValueError(f"name={name!r} is not in the zoo; nearest: {', '.join(near) or 'see timm.list_models()'}")
+    return _NAMED.get(name, (name, {}))
+
+
 def _drawn(name: str, seed: int, changes: dict[str, Any]) -> Any:
     """A model of timm's, an IR net or the narrow VGG, with its preprocessing."""
-    _check_name(name)
-    timm_name, settings = _NAMED.get(name, (name, {}))
+    timm_name, settings = _settings(name)
     settings = {**settings, **changes}
     stem = settings.pop("stem", "imagenet")
     width, heads = settings.get("embed_dim"), settings.get("num_heads")
     if isinstance(width, int) and isinstance(heads, int) and width % heads:
-        raise ValueError(
-            f"embed_dim={width} does not split into num_heads={heads}; try num_heads=1, or a multiple of it"
-        )
+        raise ValueError(f"embed_dim={width} does not split into num_heads={heads}; try num_heads=1, or a multiple")
     model: Any
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds every GPU too
         if name in ir_resnet.LAYERS:
             model = ir_resnet.IR(ir_resnet.LAYERS[name], **settings)
         elif name == "vgg_narrow":
-            model = vgg.build(**settings)
+            model = _vgg(**settings)
         else:
             model = timm.create_model(timm_name, **settings)
         if stem != "imagenet":
@@ -131,36 +145,26 @@ def _drawn(name: str, seed: int, changes: dict[str, Any]) -> Any:
     if isinstance(model, VisionTransformer):
         size, patch = model.patch_embed.img_size[0], model.patch_embed.patch_size[0]
         if size % patch:
-            low = size // patch * patch
-            raise ValueError(
-                f"img_size={size} is not a multiple of patch_size={patch}; try {low or patch} or {low + patch}"
-            )
-    if name in FACES or name in ir_resnet.LAYERS:
-        model.normalise = Normalise((0.5,), (0.5,))
-    else:
-        own = NORMALISE["cifar10"] if name in CIFAR else preprocessing(model)
-        fits = len(own.mean) in (1, settings.get("in_chans", len(own.mean)))
-        model.normalise = own if fits else Normalise()
+            raise ValueError(f"img_size={size} is no multiple of patch_size={patch}; try {size - size % patch + patch}")
+    own = NORMALISE["cifar10"] if name in CIFAR else preprocessing(model)
+    own = Normalise((0.5,), (0.5,)) if name in FACES or name in ir_resnet.LAYERS else own
+    fits = len(own.mean) in (1, settings.get("in_chans", len(own.mean)))
+    model.normalise = own if fits else Normalise()
     return model
 
 
-def sized(name: str, side: int) -> dict[str, int]:
-    """What `build` must be told so that a model takes images of `side` pixels: img_size where it is built for one size, else nothing.
+def _vgg(num_classes: int = 10, in_chans: int = 3, **changes: Any) -> VGG:
+    """timm's VGG with BatchNorm, which never had a skip connection, at widths that a laptop trains (Koh et al. 2024, section 12, Table 11).
 
-    name: as for `build`. A ViT, a Swin and a Mixer are built for one size; a ResNet takes any.
-    Raises ValueError for a name that is not there (with the nearest).
+    In place of VGG's two layers of 4,096, made for 1,000 classes, the last maps are averaged and go into one linear layer, as in a ResNet.
     """
-    _check_name(name)
-    timm_name, settings = _NAMED.get(name, (name, {}))
-    config = timm.get_pretrained_cfg(timm_name) if timm.is_model(timm_name) else None
-    fixed = config is not None and config.fixed_input_size
-    return {"img_size": side} if fixed and settings.get("img_size") != side else {}
-
-
-def embeds_positions(model: nn.Module) -> bool:
-    """Whether the model adds a learnable position embedding to its patches, as timm's ViT and DeiT do."""
-    position = model.pos_embed if isinstance(model, VisionTransformer) else None
-    return isinstance(position, nn.Parameter) and position.requires_grad
+    # channels of each 3x3 convolution; "M" halves the map. Two convolutions at each width, as in the small ResNets of the labs.
+    plan = [16, 16, "M", 32, 32, "M", 64, 64, "M", 128, 128, "M"]
+    changes |= dict(num_classes=num_classes, in_chans=in_chans, mlp_ratio=1 / 4096, norm_layer=nn.BatchNorm2d)
+    model: Any = VGG(plan, **changes)
+    model.pre_logits, model.head = nn.Identity(), ClassifierHead(128, num_classes)
+    model.num_features = model.head_hidden_size = 128
+    return model
 
 
 def _small_stem(model: Any, stem: object) -> None:
@@ -168,8 +172,7 @@ def _small_stem(model: Any, stem: object) -> None:
     fits = isinstance(model, ResNet) and isinstance(model.conv1, nn.Conv2d)  # not a deep stem
     if stem != "cifar" or not fits:
         raise ValueError(f'stem={stem!r} does not fit {type(model).__name__}; a ResNet takes "imagenet" or "cifar"')
-    old = model.conv1
-    model.conv1 = nn.Conv2d(old.in_channels, old.out_channels, 3, stride=1, padding=1, bias=False)
+    model.conv1 = nn.Conv2d(model.conv1.in_channels, model.conv1.out_channels, 3, stride=1, padding=1, bias=False)
     nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
     model.maxpool = nn.Identity()
 
@@ -186,11 +189,3 @@ def _narrow(model: nn.Module, width: int, seed: int) -> None:
         torch.default_generator.manual_seed(seed)
         both = nn.Sequential(nn.Linear(head.in_features, width), nn.Linear(width, head.out_features))
     model.set_submodule(name, both)
-
-
-def _check_name(name: str) -> None:
-    if name not in _OURS and not timm.is_model(name):
-        near = difflib.get_close_matches(name, [*_OURS, *timm.list_models()], n=3, cutoff=0.4)
-        raise ValueError(
-            f"name={name!r} is not in the zoo; nearest: {', '.join(near) or 'none, see timm.list_models()'}"
-        )

@@ -1,8 +1,8 @@
 """DP-SGD: gradients image by image and beside Opacus' hooks, its noise, Poisson batches, epsilon, interruption, and what it refuses."""
 
-import builtins
 import copy
 import math
+import sys
 from dataclasses import replace
 
 import pytest
@@ -38,9 +38,8 @@ def build(name="resnet18", **more):
 
 
 def linear():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return nn.Sequential(nn.AvgPool2d(8), nn.Flatten(), nn.Linear(48, 3)).double()
+    torch.manual_seed(0)
+    return nn.Sequential(nn.AvgPool2d(8), nn.Flatten(), nn.Linear(48, 3)).double()
 
 
 def fit(model, *defences, recipe=RECIPE, **more):
@@ -79,47 +78,16 @@ def test_gradients_image_by_image(name):
 @pytest.mark.filterwarnings("ignore:Full backward hook is firing")
 def test_opacus_own_hooks_give_the_same():
     """On a net without in-place operations, where its hooks work; the noise too, from the same state of the generator."""
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = nn.Sequential(
-            nn.Conv2d(3, 4, 3, stride=4), nn.GroupNorm(2, 4), nn.Tanh(), nn.Flatten(), nn.Linear(256, 3)
-        )
-        theirs = GradSampleModule(copy.deepcopy(model))
-        optimiser = DPOptimizer(
-            torch.optim.SGD(theirs.parameters(), lr=1.0), noise_multiplier=0.7, max_grad_norm=0.5, expected_batch_size=6
-        )
-        F.cross_entropy(theirs(X.float()), LABELS[:7]).backward()
-        torch.manual_seed(1)
-        optimiser.pre_step()
-        torch.manual_seed(1)
-        private_gradients(model, X.float(), LABELS[:7], clip=0.5, noise=0.7, size=6)
+    layers = [nn.Conv2d(3, 4, 3, stride=4), nn.GroupNorm(2, 4), nn.Tanh(), nn.Flatten(), nn.Linear(256, 3)]
+    model = nn.Sequential(*layers)
+    theirs, settings = GradSampleModule(copy.deepcopy(model)), dict(noise_multiplier=0.7, max_grad_norm=0.5)
+    optimiser = DPOptimizer(torch.optim.SGD(theirs.parameters(), lr=1.0), **settings, expected_batch_size=6)
+    F.cross_entropy(theirs(X.float()), LABELS[:7]).backward()
+    torch.manual_seed(1)
+    optimiser.pre_step()
+    torch.manual_seed(1)
+    private_gradients(model, X.float(), LABELS[:7], clip=0.5, noise=0.7, size=6)
     torch.testing.assert_close(left(model), left(theirs._module), rtol=1e-4, atol=1e-6)
-
-
-def test_gradients_of_a_linear_layer_by_hand():
-    """(softmax - onehot) of each image on its pixels, cut to 0.2 in all, added up, over the expected size of the batch."""
-    model = linear()
-    said = private_gradients(model, X, LABELS[:7], clip=0.2, noise=0.0, size=5)
-    pixels = F.avg_pool2d(X, 8).flatten(1)
-    weight, bias = (p.detach() for p in model[2].parameters())
-    error = torch.softmax(pixels @ weight.T + bias, 1) - torch.eye(3, dtype=torch.float64)[LABELS[:7]]
-    norms = error.norm(dim=1) * (pixels.square().sum(1) + 1).sqrt()
-    assert (norms > 0.2).all()
-    error = error * (0.2 / norms)[:, None]
-    torch.testing.assert_close(model[2].weight.grad, error.T @ pixels / 5, rtol=1e-5, atol=1e-9)
-    torch.testing.assert_close(model[2].bias.grad, error.sum(0) / 5, rtol=1e-5, atol=1e-9)
-    assert said.item() == pytest.approx(F.cross_entropy(model(X), LABELS[:7]).item()) and not said.requires_grad
-
-
-def test_an_image_moves_a_step_by_no_more_than_the_clip():
-    """Any one left out, the sum changes by `clip` at most; and a tiny clip bounds the whole step."""
-    full, without = build().double(), build().double()
-    for i in range(7):
-        rest = [j for j in range(7) if j != i]
-        private_gradients(full, X, LABELS[:7], clip=0.01, noise=0.0, size=1)
-        private_gradients(without, X[rest], LABELS[rest], clip=0.01, noise=0.0, size=1)
-        assert 0 < (left(full) - left(without)).norm() <= 0.01 * (1 + 1e-9)
-    assert left(full).norm() <= 7 * 0.01
 
 
 def test_poisson_batches():
@@ -134,40 +102,30 @@ def test_poisson_batches():
 
 def test_the_noise_is_of_the_clips_size_and_there_for_empty_batches():
     model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 30))
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        loss = private_gradients(model, torch.zeros(0, 3, 32, 32), LABELS[:0], clip=0.5, noise=3.0, size=4)
+    loss = private_gradients(model, torch.zeros(0, 3, 32, 32), LABELS[:0], clip=0.5, noise=3.0, size=4)
     assert loss.item() == 0
     assert left(model).std().item() == pytest.approx(3.0 * 0.5 / 4, rel=0.01)
     assert left(model).mean().abs().item() < 0.01
-
-
-# -- a training ----------------------------------------------------------------------------------------------------------------
 
 
 def test_without_noise_and_clip_a_training_is_that_of_poisson_batches(monkeypatch):
     """Two epochs of SGD, each gradient by hand: sums over the batches drawn, divided by the expected size."""
     monkeypatch.setattr(dp_sgd, "_noise", lambda *given: 0.0)
     recipe = Recipe(epochs=2, batch_size=8, optimiser="sgd", lr=0.05, momentum=0, weight_decay=0, schedule="constant")
-    got, expected = linear(), linear()
-    history = fit(got, dp(8, 1e-5, clip=1e9), recipe=recipe)
-    sizes = []
+    got, expected, sizes = linear(), linear(), []
+    fit(got, dp(8, 1e-5, clip=1e9), recipe=recipe)
     for epoch in range(2):
         with trainer._own_generators(torch.device("cpu")):
             generator = trainer._seed(torch.device("cpu"), 0, epoch)
         order = [(torch.rand(20, generator=generator) < 8 / 20).nonzero()[:, 0] for _ in range(3)]
-        losses = 0.0
         for rows in order:
             sizes.append(len(rows))
-            each = one_by_one(expected, PIXELS[rows].double() / 255, LABELS[rows])
-            losses += F.cross_entropy(expected(PIXELS[rows].double() / 255), LABELS[rows], reduction="sum").item()
-            step = each.sum(0) / 8
+            loss = F.cross_entropy(expected(PIXELS[rows].double() / 255), LABELS[rows], reduction="sum") / 8
             with torch.no_grad():
                 for p, g in zip(
-                    expected.parameters(), step.split([p.numel() for p in expected.parameters()]), strict=True
+                    expected.parameters(), torch.autograd.grad(loss, [*expected.parameters()]), strict=True
                 ):
-                    p -= 0.05 * g.view_as(p)
-        assert history.objective[epoch] == pytest.approx(losses / sum(map(len, order)), rel=1e-5)
+                    p -= 0.05 * g
     assert len(set(sizes)) > 1
     for p, q in zip(got.parameters(), expected.parameters(), strict=True):
         torch.testing.assert_close(p, q, rtol=1e-6, atol=1e-9)
@@ -177,23 +135,18 @@ def test_without_noise_and_clip_a_training_is_that_of_poisson_batches(monkeypatc
 def test_empty_batches_are_steps_too(augment, monkeypatch):
     """Two images, each in a batch with a chance of a half: empty ones are among the twelve steps."""
     monkeypatch.setattr(dp_sgd, "_noise", lambda *given: 1.0)
-    model, recipe = linear(), Recipe(epochs=6, batch_size=1, augment=augment)
-    few = (PIXELS[:2], LABELS[:2])
-    with trainer._own_generators(torch.device("cpu")):
-        orders = [dp(8, 1e-5).order(recipe, 2, trainer._seed(torch.device("cpu"), 0, epoch)) for epoch in range(6)]
-    assert any(len(rows) == 0 for order in orders for rows in order)
-    history = training.fit(model, few, recipe, seed=0, defences=(dp(8, 1e-5),), progress=False)
+    recipe, few = Recipe(epochs=6, batch_size=1, augment=augment), (PIXELS[:2], LABELS[:2])
+    history = training.fit(linear(), few, recipe, seed=0, defences=(dp(8, 1e-5),), progress=False)
     assert all(map(math.isfinite, history.objective))
 
 
-@pytest.mark.parametrize("stop", [1, 2])
-def test_an_interrupted_training_goes_on_with_the_same_noise_and_the_same_account(stop, tmp_path):
+def test_an_interrupted_training_goes_on_with_the_same_noise_and_the_same_account(tmp_path):
     whole, rest, defence = build(), build(), dp(8, 1e-5)
     fit(whole, defence, run=compute.Run("victim", {"n": 0}, tmp_path))
     run = compute.Run("victim", {"n": 1}, tmp_path)
 
     def watch(epoch):
-        if epoch == stop + 1:
+        if epoch == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -236,23 +189,12 @@ def test_epsilon_of_whole_batches_by_hand():
     ("make", "message"),
     [
         (lambda: dp(0, 1e-5), "epsilon=0 is out of range; give a number above 0"),
-        (lambda: dp(math.inf, 1e-5), "epsilon=inf is out of range"),
-        (lambda: dp(8, 0), "delta=0 is out of range; give a number above 0 and below 1"),
-        (lambda: dp(8, 1e-5, clip=0), "clip=0 is out of range"),
-        (
-            lambda: fit(models.build("resnet18", **SMALL), dp(8, 1e-5)),
-            "model: 'bn1' is a BatchNorm.*norm_layer=\"groupnorm1\", or take a ViT, Swin or ConvNeXt",
-        ),
-        (
-            lambda: fit(build(), dp(8, 0.05)),
-            "delta=0.05 would let one of the 20 images be given away whole; give less than 0.05",
-        ),
+        (lambda: dp(8, 1), "delta=1 is out of range; give a number above 0 and below 1"),
+        (lambda: fit(models.build("resnet18", **SMALL), dp(8, 1e-5)), "model: 'bn1' is a BatchNorm.*\"groupnorm1\""),
+        (lambda: fit(build(), dp(8, 0.05)), "delta=0.05 may give one of 20 images away; give less than 0.05"),
         (lambda: fit(build(), dp(8, 1e-5), recipe=replace(RECIPE, mixup=0.8)), "mixup=0.8, cutmix=0 cannot go with DP"),
-        (
-            lambda: fit(build(), dp(8, 1e-5), regularisers.bido(1, 1)),
-            "DP.* cannot go with BiDO.*a penalty is of a batch as a whole",
-        ),
-        (lambda: fit(build(), dp(8, 1e-5), dp(9, 1e-5)), "DP.epsilon=8.* cannot go with DP.epsilon=9"),
+        (lambda: fit(build(), dp(8, 1e-5), regularisers.bido(1, 1)), "DP.* cannot go with BiDO"),
+        (lambda: dp(0.01, 1e-5).check(linear(), RECIPE, 20), "epsilon=0.01 with delta=1e-05: no noise keeps 3 epochs"),
     ],
 )
 def test_bad_input(make, message):
@@ -261,21 +203,6 @@ def test_bad_input(make, message):
 
 
 def test_without_opacus_it_is_named(monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *rest):
-        if name.split(".")[0] == "opacus":
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "opacus", None)
     with pytest.raises(ImportError, match=r"needs Opacus, which is not installed here: pip install -e '\.\[dp\]'"):
         fit(build(), dp(8, 1e-5))
-
-
-def test_an_epsilon_that_no_noise_can_keep_is_told_before_the_training():
-    recipe = Recipe(epochs=50, batch_size=8)
-    with pytest.raises(
-        ValueError, match="epsilon=0.01 with delta=1e-05: no noise keeps 50 epochs within it; give a larger epsilon"
-    ):
-        dp(0.01, 1e-5).check(linear(), recipe, 20)

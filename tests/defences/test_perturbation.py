@@ -1,12 +1,10 @@
-"""Noise relative to the gradient: its size, its shape, its seed; updates cut, thinned out and rounded, by hand; noise on weights."""
+"""Noise relative to the gradient: its size, its shape, its seed; updates cut, thinned out and rounded, by hand."""
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from weights import same
 
-from privlab import models
 from privlab.defences import perturbation
 from privlab.leak import Leak
 
@@ -44,8 +42,6 @@ def test_seed_and_zero(kind):
     assert torch.equal(kind(clean, 0.1, seed=3).grads["a"], kind(clean, 0.1, seed=3).grads["a"])
     assert not torch.equal(kind(clean, 0.1, seed=3).grads["a"], kind(clean, 0.1, seed=4).grads["a"])
     assert torch.equal(kind(clean, 0.0).grads["a"], clean.grads["a"])
-    with pytest.raises(ValueError, match=r"relative=-0\.1 is no share of the gradient's norm"):
-        kind(clean, -0.1)
 
 
 # -- clipped, sparse, low bits: by hand ------------------------------------------------------------------------------------------
@@ -66,9 +62,6 @@ def test_the_whole_update_is_cut_to_a_norm():
     sent = update(2, -4, 5, 6)
     assert held(perturbation.clipped(sent, 4.5)) == pytest.approx([1, -2, 2.5, 3])
     assert held(perturbation.clipped(sent, 9)) == held(perturbation.clipped(sent, 100)) == held(sent)
-    for bad in (0, -1, float("inf"), float("nan")):
-        with pytest.raises(ValueError, match="is no length to cut to; give a positive number, such as 9"):
-            perturbation.clipped(sent, bad)
 
 
 @pytest.mark.parametrize(
@@ -77,18 +70,6 @@ def test_the_whole_update_is_cut_to_a_norm():
 )
 def test_the_largest_of_the_whole_update_are_kept(share, expected):
     assert held(perturbation.sparse(update(2, -4, 5, 6, -1), share)) == expected
-
-
-@pytest.mark.parametrize("share", [0, -0.1, 1.1, float("nan")])
-def test_shares_that_cannot_be_kept(share):
-    with pytest.raises(ValueError, match="of the numbers cannot be kept; give one above 0 and at most 1"):
-        perturbation.sparse(update(1, 2, 3), share)
-
-
-def test_of_an_empty_update_nothing_can_be_kept():
-    for defence in (perturbation.clipped, perturbation.sparse):
-        with pytest.raises(ValueError, match="leak holds no gradient, so .*; withhold fewer names"):
-            defence(update(1, 2, 3).only([]), 0.5)
 
 
 def test_low_bits_by_hand():
@@ -100,35 +81,15 @@ def test_low_bits_by_hand():
     assert held(perturbation.low_bits(constant, 1)) == held(constant)
 
 
-@pytest.mark.parametrize("bits", [0, 17])
-def test_numbers_of_bits_that_are_none(bits):
-    with pytest.raises(ValueError, match="is no number of bits; give 1 to 16, such as 8"):
-        perturbation.low_bits(update(1, 2, 3), bits)
-
-
-# -- noise on weights ------------------------------------------------------------------------------------------------------------
-
-
-def resnet():
-    return models.build("resnet18", layers=(1, 1, 1, 1), channels=(32, 32, 32, 32), num_classes=3)
-
-
-def test_noise_on_weights_is_relative_tensor_by_tensor_and_leaves_all_else():
-    model = resnet()
-    model.bn1.running_mean += 0.5
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    noisy = perturbation.parameters(model, 0.2, seed=1)
-    assert same(model, before)
-    assert not noisy.training and noisy.normalise == model.normalise
-    assert all(torch.equal(b, before[name]) for name, b in noisy.named_buffers())
-    for name, p in noisy.named_parameters():
-        noise = (p - before[name]).norm() / before[name].norm().clamp(min=1e-12)
-        if not before[name].any():
-            assert not p.any()  # a bias of zeros
-        elif p.numel() > 5_000:
-            assert noise.item() == pytest.approx(0.2, rel=0.05)
-        else:
-            assert noise > 0
-        assert p.requires_grad
-    assert perturbation.parameters(model.train(), 0.2).training
-    assert not torch.equal(noisy.fc.weight, perturbation.parameters(model, 0.2, seed=2).fc.weight)
+@pytest.mark.parametrize(
+    ("defence", "bad", "message"),
+    [
+        (perturbation.clipped, 0, "norm=0 is no length to cut to; give a positive number, such as 9"),
+        (perturbation.sparse, 1.1, "share=1.1 of the numbers cannot be kept; give one above 0 and at most 1"),
+        (perturbation.low_bits, 17, "bits=17 is no number of bits; give 1 to 16, such as 8"),
+        (perturbation.gaussian, -0.1, "relative=-0.1 is no share of the gradient's norm"),
+    ],
+)
+def test_numbers_out_of_range(defence, bad, message):
+    with pytest.raises(ValueError, match=message):
+        defence(update(2, -4, 5, 6), bad)

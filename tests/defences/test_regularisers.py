@@ -24,7 +24,7 @@ BUILD = {
     "resnet18": dict(layers=(1, 1, 1, 1), channels=(8, 8, 12, 16), num_classes=3),
     "densenet121": dict(growth_rate=8, block_config=(1, 1, 1, 2), num_classes=3),
     "vgg_narrow": dict(num_classes=3),
-    "ir18": dict(widths=(4, 4, 8, 8), image_size=32, num_classes=3, embedding=8),
+    "ir18": dict(widths=(4, 4, 8, 8), image_size=32, num_classes=3),
     "vit_cifar": dict(embed_dim=16, depth=2, num_heads=2, num_classes=3),
 }
 
@@ -44,29 +44,22 @@ def drawn(*shape, seed=0):
 # -- dependence, by hand -------------------------------------------------------------------------------------------------------
 
 
-def gaussian(x, sigma):
-    """k(x_i, x_j) = exp(-|x_i - x_j|^2 / (2 sigma^2 d)), entry by entry."""
-    m, d = x.shape
-    return np.array([[math.exp(-sum((x[i] - x[j]) ** 2) / (2 * sigma**2 * d)) for j in range(m)] for i in range(m)])
-
-
 def kernel(x, sigma):
+    """exp(-|x_i - x_j|^2 / (2 sigma^2 d)) entry by entry, or of labels whether they are the same; centred by H K H."""
+    m = len(x)
     if x.is_floating_point():
-        return gaussian(x.flatten(1).numpy(), sigma)
-    onehot = np.eye(int(x.max()) + 1)[x.numpy()]
-    return onehot @ onehot.T
-
-
-def centred(k):
-    h = np.eye(len(k)) - 1 / len(k)
-    return h @ k @ h
+        rows = x.detach().flatten(1).numpy()
+        k = [[math.exp(-sum((a - b) ** 2) / (2 * sigma**2 * rows.shape[1])) for a in rows] for b in rows]
+    else:
+        k = [[float(a == b) for a in x] for b in x]
+    h = np.eye(m) - 1 / m
+    return h @ np.array(k) @ h
 
 
 def by_hand(x, y, sigma):
-    k, l = (centred(kernel(each.detach(), sigma)) for each in (x, y))  # noqa: E741
-    m = len(k)
-    r_k, r_l = (each @ np.linalg.inv(each + 1e-5 * m * np.eye(m)) for each in (k, l))
-    return np.trace(r_k @ r_l)
+    m = len(x)
+    shares = [k @ np.linalg.inv(k + 1e-5 * m * np.eye(m)) for k in (kernel(x, sigma), kernel(y, sigma))]
+    return np.trace(shares[0] @ shares[1])
 
 
 def test_two_points():
@@ -89,12 +82,6 @@ def test_slopes():
     x, z = drawn(5, 2).requires_grad_(), drawn(5, 3, seed=1).requires_grad_()
     assert torch.autograd.gradcheck(lambda x, z: hsic(x, z, 1.0), (x, z))
     assert torch.autograd.gradcheck(lambda x: hsic(x, torch.tensor([0, 1, 1, 0, 2]), 1.0), (x,))
-
-
-def test_two_or_more_of_both():
-    for x, y in ((drawn(1, 2), drawn(1, 2)), (drawn(3, 2), drawn(4, 2))):
-        with pytest.raises(ValueError, match="give the same two or more images in both"):
-            hsic(x, y)
 
 
 # -- BiDO in a training --------------------------------------------------------------------------------------------------------
@@ -123,13 +110,15 @@ def test_the_loss_of_bido_by_hand(a1, a2):
 @pytest.mark.parametrize("defence", [bido(0.5, 0.5), mid(0.1, 4)], ids=["bido", "mid"])
 def test_a_regulariser_changes_training_in_every_family(name, defence):
     plain, defended = build(name), build(name)
-    defence.shape(plain, 0)  # MID's form alone, without its penalty
-    torch.manual_seed(0)
-    defended.load_state_dict(plain.state_dict()) if defence.shape(defended, 0) else None
+    with torch.random.fork_rng():
+        defence.shape(plain, 0)  # MID's form alone, without its penalty
+        if defence.shape(defended, 0):
+            defended.load_state_dict(plain.state_dict())
+            assert defended.get_submodule(representations.last_linear(defended)).in_features == 4
+    assert not defence.shape(defended, 1)
     one, other = fit(plain), fit(defended, defence)
     assert one.objective[0] != other.objective[0] and all(map(math.isfinite, other.objective))
-    first = next(iter(plain.parameters())), next(iter(defended.parameters()))
-    assert not torch.equal(*first)  # the slope reaches the stem
+    assert not torch.equal(next(plain.parameters()), next(defended.parameters()))  # the slope reaches the stem
 
 
 # -- MID -----------------------------------------------------------------------------------------------------------------------
@@ -165,38 +154,17 @@ def test_the_loss_of_mid_by_hand():
     assert history.objective == [pytest.approx(expected.item(), rel=1e-9)]
 
 
-def test_the_head_sees_no_more_than_the_channel():
-    for name in BUILD:
-        model = build(name)
-        assert mid(0.1, 5).shape(model, 0) and not mid(0.1, 5).shape(model, 1)
-        assert model.get_submodule(representations.last_linear(model)).in_features == 5
-        assert training.logits(model, PIXELS).shape == (16, 3)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: bido(0, 0), "a1=0 and a2=0 leave the loss as it is, which is no defence; give a1=0.05"),
-        (lambda: bido(-1, 0.5), "a1=-1 is no weight; give 0 or more"),
-        (lambda: bido(0.1, 0.1, "hsik"), "measure='hsik' is not known; there is 'hsic'"),
-        (lambda: bido(0.1, 0.1, sigma=0), "sigma=0 is no width"),
-        (lambda: mid(0, 4), "weight=0 lets everything through, which is no defence"),
-        (lambda: mid(0.1, 0), "width=0 is no number of channels"),
+        (lambda: bido(0, 0), "a1=0, a2=0 are no defence; give 0 or more each, such as 0.05 and 0.5"),
+        (lambda: mid(0, 4), "weight=0, width=4 are no defence; give 0.01 and 64, say"),
         (lambda: fit(nn.Sequential(nn.Flatten(), nn.Linear(3072, 3)), bido(1, 1)), "does not say where its stages end"),
         (lambda: fit(nn.Sequential(nn.Conv2d(3, 3, 32), nn.Flatten()), mid(1, 4)), "has no Linear layer"),
         (
-            lambda: fit(models.build("deit_tiny_distilled_patch16_224", img_size=32, depth=1), mid(1, 4)),
-            "VisionTransformerDistilled does not answer by one Linear layer",
-        ),
-        (
             lambda: fit(models.build("vit_cifar", num_classes=0, depth=1), mid(1, 4)),
-            "does not answer by one Linear layer .*built with num_classes",
+            "by one Linear layer .*num_classes",
         ),
-        (
-            lambda: fit(build("vit_cifar"), bido(1, 1), recipe=Recipe(epochs=1, batch_size=1)),
-            "batch_size=1: dependence shows between images",
-        ),
-        (lambda: mid(1, 4).listen(build()).__enter__(), "has no channel yet; call shape"),
     ],
 )
 def test_bad_input(make, message):

@@ -14,33 +14,21 @@ from privlab.leak import Leak, observe
 from privlab.models import parts
 from privlab.training import Recipe, trainer
 
-HALVES = {"stem": 0.5, "rest": 0.5}
-
+HALVES, MOST = {"stem": 0.5, "rest": 0.5}, {"mlp": 0.8, "head.bias": 0.2}
 # A defence of each kind, and the function (leak, model, seed) that it stands for.
 WAYS = [
     (sent("gaussian", relative=0.1), lambda leak, model, seed: perturbation.gaussian(leak, 0.1, seed)),
     (sent("laplacian", relative=0.2), lambda leak, model, seed: perturbation.laplacian(leak, 0.2, seed)),
-    (
-        sent("spread", shares=HALVES, relative=0.3),
-        lambda leak, model, seed: noise_budget.spread(leak, HALVES, 0.3, seed, model),
-    ),
-    (
-        sent("spread", shares={"mlp": 0.8, "head.bias": 0.2}, relative=0.3),
-        lambda leak, model, seed: noise_budget.spread(leak, {"mlp": 0.8, "head.bias": 0.2}, 0.3, seed, model),
-    ),
+    (sent("spread", shares=HALVES, relative=0.3), lambda *a: noise_budget.spread(a[0], HALVES, 0.3, a[2], a[1])),
+    (sent("spread", shares=MOST, relative=0.3), lambda *a: noise_budget.spread(a[0], MOST, 0.3, a[2], a[1])),
     (sent("clipped", norm=0.01), lambda leak, model, seed: perturbation.clipped(leak, 0.01)),
     (sent("sparse", share=0.05), lambda leak, model, seed: perturbation.sparse(leak, 0.05)),
     (sent("low_bits", bits=3), lambda leak, model, seed: perturbation.low_bits(leak, 3)),
     (sent("bfloat16"), lambda leak, model, seed: leak.rounded(torch.bfloat16)),
-    (
-        sent("withheld", words=["position", "head"]),
-        lambda leak, model, seed: leak.without(parts.names(model, "position", "head")),
-    ),
+    (sent("withheld", words=["position"]), lambda leak, model, seed: leak.without(parts.names(model, "position"))),
 ]
 EVERY = [defence for defence, _ in WAYS]
-NOISY = {"gaussian", "laplacian", "spread"}
 each_way = pytest.mark.parametrize(("defence", "function"), WAYS, ids=[str(d) for d in EVERY])
-each = pytest.mark.parametrize("defence", EVERY, ids=str)
 
 
 def vit(**changes):
@@ -58,11 +46,7 @@ def small():
 
 def equal(one, other):
     about = ("batch_size", "image_shape", "labels", "normalise", "precision")
-    return (
-        [*one.grads] == [*other.grads]
-        and all(torch.equal(g, other.grads[name]) for name, g in one.grads.items())
-        and all(getattr(one, name) == getattr(other, name) for name in about)
-    )
+    return same(one.grads, other.grads) and all(getattr(one, name) == getattr(other, name) for name in about)
 
 
 # -- on an update --------------------------------------------------------------------------------------------------------------
@@ -71,23 +55,18 @@ def equal(one, other):
 @each_way
 def test_it_is_the_function_that_it_stands_for(defence, function, small):
     model, clean = small
-    for seed in (0, 3):
-        assert equal(defence(clean, model, seed), function(clean, model, seed))
+    assert all(equal(defence(clean, model, seed), function(clean, model, seed)) for seed in (0, 3))
     assert equal(defence(clean, model), defence(clean, model, 0)) and not equal(defence(clean, model), clean)
-    assert equal(defence(clean, model, 0), defence(clean, model, 3)) == (defence.by not in NOISY)
+    noisy = defence.by in ("gaussian", "laplacian", "spread")
+    assert equal(defence(clean, model, 0), defence(clean, model, 3)) != noisy
+    assert eval(repr(defence), {"updates": updates}) == defence and EVERY.count(defence) == 1
 
 
 def test_what_is_not_in_the_update_cannot_be_withheld(small):
     model, clean = small
     less = clean.without(["pos_embed"])
-    assert equal(sent("withheld", words=["position"])(less, model), clean.without(parts.position(model)))
-    headless = clean.without(parts.names(model, "head"))
-    assert equal(sent("withheld", words=["head"])(headless, model), headless)
-    with pytest.raises(ValueError, match="learns nothing in 'conv'; it has stem, attention, mlp, norm, head"):
-        sent("withheld", words=["conv"])(clean, model)
+    assert equal(sent("withheld", words=["position"])(less, model), clean.without(parts.names(model, "position")))
 
-
-# -- what an attacker is told --------------------------------------------------------------------------------------------------
 
 FLAT = nn.Identity()  # the synthetic updates are of no model
 
@@ -97,24 +76,18 @@ FLAT = nn.Identity()  # the synthetic updates are of no model
     [
         # sizes 6 and 8, 10 together, of 4 and of 16 numbers; 3/4 of noise is 3/5 of what arrives
         (sent("gaussian", relative=0.75), 1, dict(a=1.8, b=1.2)),
-        (sent("laplacian", relative=0.75), 1, dict(a=1.8, b=1.2)),
-        (sent("gaussian", relative=3.0), 16, dict(a=1.8, b=1.2)),
-        (sent("gaussian", relative=0.0), 1, dict(a=0, b=0)),
+        (sent("laplacian", relative=3.0), 16, dict(a=1.8, b=1.2)),
         (sent("spread", shares={"a": 0.64, "b": 0.36}, relative=0.75), 1, dict(a=2.4, b=0.9)),
         (sent("spread", shares={"b": 1.0}, relative=3.0), 16, dict(a=0, b=1.5)),
-        # from -3 to 3 and from 0 to 4: steps of 2 and of 4/3; of 6 and of 4
-        (sent("low_bits", bits=2), 1, dict(a=2 / 12**0.5, b=4 / 3 / 12**0.5)),
-        (sent("low_bits", bits=1), 9, dict(a=6 / 12**0.5, b=4 / 12**0.5)),
+        # from -3 to 3 and from 0 to 4: steps of 2 and of 4/3
+        (sent("low_bits", bits=2), 9, dict(a=2 / 12**0.5, b=4 / 3 / 12**0.5)),
         (sent("clipped", norm=1.0), 1, {}),
-        (sent("sparse", share=0.1), 1, {}),
         (sent("bfloat16"), 1, {}),
-        (sent("withheld", words=["head"]), 1, {}),
     ],
     ids=str,
 )
 def test_deviations_by_hand(defence, rounds, expected):
     a, b = torch.tensor([[3.0, -3.0], [3.0, -3.0]]), torch.tensor([4.0, 0.0] * 2 + [0.0] * 10 + [4.0, 4.0])
-    assert (a.norm(), b.norm()) == (6, 8)
     assert defence.deviations(Leak({"a": a, "b": b}, 1, (1, 1, 1)), FLAT, rounds) == pytest.approx(expected)
 
 
@@ -122,18 +95,12 @@ def test_deviations_by_hand(defence, rounds, expected):
 
 PIXELS = torch.randint(0, 256, (24, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
 LABELS = torch.arange(24) % 3
-SET = (PIXELS, LABELS)
-RECIPE = Recipe(epochs=3, batch_size=8, lr=2e-3, weight_decay=0, augment="flip")
+RECIPE = Recipe(epochs=2, batch_size=8, lr=2e-3, weight_decay=0.5, clip_norm=1.0, augment="flip")
 STEP = Recipe(epochs=1, batch_size=24, optimiser="sgd", momentum=0.0, lr=0.5, weight_decay=0, schedule="constant")
-EVEN = sent("spread", shares={"all": 1.0}, relative=0.3)
 
 
-def narrow():
-    return models.build("resnet18", layers=(1, 1, 1, 1), channels=(8, 8, 12, 16), num_classes=3)
-
-
-def fit(model, *defences, recipe=RECIPE, seed=0, **more):
-    return training.fit(model, SET, recipe, seed=seed, defences=defences, progress=False, **more)
+def fit(model, *defences, recipe=RECIPE):
+    return training.fit(model, (PIXELS, LABELS), recipe, seed=0, defences=defences, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -159,17 +126,14 @@ def test_a_step_by_hand(defence, function, whole_set):
         torch.testing.assert_close(p, before.get_parameter(name) - step, rtol=1e-9, atol=1e-13)
 
 
-@pytest.mark.parametrize("optimiser", ["adamw", "adam", "sgd"])
+@pytest.mark.parametrize("optimiser", ["adamw", "sgd"])
 def test_what_is_withheld_stays_as_it_was_drawn(optimiser):
     """No decay and no momentum touches it, and all else learns."""
-    recipe = replace(RECIPE, optimiser=optimiser, weight_decay=0.5, clip_norm=1.0, epochs=2)
-    got, drawn, plain = vit(), vit(), vit()
-    fit(got, sent("withheld", words=("position", "mlp")), recipe=recipe)
+    got, drawn = vit(), vit()
+    fit(got, sent("withheld", words=("position", "mlp")), recipe=replace(RECIPE, optimiser=optimiser))
     withheld = parts.names(drawn, "position", "mlp")
     for name, p in drawn.named_parameters():
         assert torch.equal(got.get_parameter(name), p) == (name in withheld), name
-    fit(plain, recipe=recipe)
-    assert not any(torch.equal(plain.get_parameter(name), drawn.get_parameter(name)) for name in withheld)
 
 
 def test_one_update_after_the_other():
@@ -181,15 +145,6 @@ def test_one_update_after_the_other():
     assert torch.stack([move.norm() for move in moved.values()]).norm().item() == pytest.approx(0.5 * 0.2)
 
 
-# -- as a value ----------------------------------------------------------------------------------------------------------------
-
-
-@each
-def test_it_is_printed_as_it_is_made(defence):
-    assert eval(repr(defence), {"updates": updates}) == defence
-    assert sum(defence == other for other in EVERY) == 1
-
-
 # -- bad input -----------------------------------------------------------------------------------------------------------------
 
 
@@ -197,12 +152,8 @@ def test_it_is_printed_as_it_is_made(defence):
     ("by", "settings", "message"),
     [
         ("gausian", {}, "by='gausian' is no way to send an update; did you mean 'gaussian'.*bfloat16, withheld"),
-        ("gaussian", {}, r"gaussian: relative is missing; give updates.sent\('gaussian', relative=...\)"),
-        ("gaussian", dict(relative=0.1, scale=1), "gaussian: 'scale' is no setting of it; give relative$"),
-        ("gaussian", dict(relative=-0.1), "relative=-0.1 is no share of the gradient's norm"),
-        ("spread", dict(shares={"all": 1.0}, relative=-1), "relative=-1 is no share of the update's norm"),
-        ("spread", dict(shares={"all": 0.5}, relative=0.1), "shares add up to 0.5,.*divide each by 0.5"),
-        ("withheld", dict(words="head"), r"words='head' is no list of parts; give one or more, such as \['position'\]"),
+        ("gaussian", dict(relative=0.1, scale=1), "gaussian got relative, scale; give relative$"),
+        ("spread", dict(shares={"all": 0.5}, relative=0.1), "add up to 0.5; a budget is spent whole"),
         ("withheld", dict(words=["stem", "heads"]), "words: 'heads' is no part of a model; did you mean 'head'"),
     ],
 )
@@ -211,20 +162,16 @@ def test_bad_settings(by, settings, message):
         sent(by, **settings)
 
 
-def test_parts_that_a_model_lacks_are_told_before_the_first_step():
-    model = narrow()
-    for defence, message in (
-        (
-            sent("spread", shares={"attention": 1.0}, relative=0.1),
-            "ResNet learns nothing in 'attention'; it has stem, conv",
-        ),
-        (sent("withheld", words=["attention"]), "ResNet learns nothing in 'attention'; it has stem, conv, norm, head"),
-        (sent("spread", shares={"fc.wait": 1.0}, relative=0.1), "shares: 'fc.wait' is no group"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            fit(model, defence)
-        with pytest.raises(ValueError, match=message):
-            defence.check(model, RECIPE, 24)
-    assert same(model, narrow())
-    single = sent("spread", shares={"fc.weight": 1.0}, relative=0.1)
-    fit(model, single, recipe=replace(RECIPE, epochs=1))  # a single parameter is a group
+@pytest.mark.parametrize(
+    ("defence", "message"),
+    [
+        (sent("spread", shares={"conv": 1.0}, relative=0.1), "learns nothing in 'conv'; it has stem, attention"),
+        (sent("withheld", words=["conv"]), "learns nothing in 'conv'; it has stem, attention, mlp, norm, head"),
+        (sent("gaussian", relative=-0.1), "relative=-0.1 is no share of the gradient's norm"),
+    ],
+)
+def test_what_does_not_fit_is_told_before_the_first_step(defence, message):
+    model = vit()
+    with pytest.raises(ValueError, match=message):
+        fit(model, defence)
+    assert same(model, vit())

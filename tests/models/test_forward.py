@@ -41,26 +41,18 @@ def derivatives(layer, x, pull):
     return [y, *gradients, *second]
 
 
-def off(layer, shape):
-    """Largest relative error of any derivative, over every layout of the map and of the gradient that arrives."""
-    layer = layer().double()
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("layer", LAYERS)
+def test_first_and_second_derivatives_do_not_depend_on_the_layout(layer, shape):
+    layer = LAYERS[layer]().double()
     x, pull = drawn(shape, torch.float64, 0), drawn(shape, torch.float64, 1)
     right = derivatives(layer, x, pull)
-    worst = 0.0
     both = zip(layouts(x), layouts(pull), strict=True)
     for a, b in [*((a, pull) for a in layouts(x)), *((x, b) for b in layouts(pull)), *both]:
         with RightGradients():
             got = derivatives(layer, a, b)
-        worst = max(
-            worst, *(((g - r).norm() / r.norm().clamp(min=1e-3)).item() for g, r in zip(got, right, strict=True))
-        )
-    return worst
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("layer", LAYERS)
-def test_first_and_second_derivatives_do_not_depend_on_the_layout(layer, shape):
-    assert off(LAYERS[layer], shape) < 1e-10
+        for g, r in zip(got, right, strict=True):
+            assert (g - r).norm() <= 1e-10 * r.norm().clamp(min=1e-3)
 
 
 def test_the_functional_forms_and_keyword_arguments_are_reached():
@@ -82,35 +74,13 @@ def test_the_functional_forms_and_keyword_arguments_are_reached():
 
 
 def test_gradients_that_arrive_in_the_usual_order_stay_equal_to_the_bit():
-    layer = nn.Sequential(
-        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3), nn.InstanceNorm2d(4), nn.Flatten()
-    )
+    convolutions, norms = (nn.Conv2d(3, 8, 3), nn.Conv2d(8, 4, 3)), (nn.BatchNorm2d(8), nn.InstanceNorm2d(4))
+    layer = nn.Sequential(convolutions[0], norms[0], nn.ReLU(), convolutions[1], norms[1], nn.Flatten())
     for n in (1, 2):
         x, pull = drawn((n, 3, 8, 8), torch.float32, 0), drawn((n, 64), torch.float32, 1)
         plain = derivatives(layer, x, pull)
         with RightGradients():
             assert all(torch.equal(a, b) for a, b in zip(derivatives(layer, x, pull), plain, strict=True))
-
-
-def test_each_images_gradient_under_vmap_is_its_own():
-    model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.InstanceNorm2d(4, affine=True), nn.Flatten(2)).double()
-    weights, x, pull = (
-        dict(model.named_parameters()),
-        drawn((5, 3, 4, 3), torch.float64, 0),
-        drawn((12, 4), torch.float64, 1),
-    )
-
-    def loss(weights, image):
-        with RightGradients():
-            tokens = torch.func.functional_call(model, weights, (image[None],)).transpose(1, 2)
-        return (tokens * pull).sum()
-
-    together = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(weights, x)
-    for i, image in enumerate(x):
-        tokens = model(image[None])
-        alone = torch.autograd.grad(tokens, list(weights.values()), pull.T.contiguous()[None])
-        for name, g in zip(weights, alone, strict=True):
-            torch.testing.assert_close(together[name][i], g)
 
 
 def test_a_pass_leaves_no_trace_in_buffers_and_caches(stirred):
@@ -121,10 +91,9 @@ def test_a_pass_leaves_no_trace_in_buffers_and_caches(stirred):
         levit(x)
     caches = [m.attention_bias_cache for m in levit.modules() if hasattr(m, "attention_bias_cache")]
     held = [dict(cache) for cache in caches]
-    name = next(name for name, _ in levit.named_parameters() if name.endswith("attention_biases"))
+    bias = next(p for name, p in levit.named_parameters() if name.endswith("attention_biases"))
     for forward in (stateless(levit), lambda x: functional(levit)(dict(levit.named_parameters()), x)):
-        (gradient,) = torch.autograd.grad(forward(x).sum(), [levit.get_parameter(name)])
-        assert gradient.any()
+        assert torch.autograd.grad(forward(x).sum(), bias)[0].any()
     for cache, before in zip(caches, held, strict=True):
         assert cache.keys() == before.keys() and all(cache[key] is before[key] for key in before)
     norm = nn.BatchNorm2d(CHANNELS)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import fields
 
 import pytest
 import timm
 import torch
 from torch import nn
+from weights import same
 
 from privlab import models
 from privlab.leak import observe
@@ -16,6 +18,7 @@ from privlab.ledger import papers
 from privlab.models import morph, morph_steps, parts
 
 SMALL = dict(width=0.125, depths=(1, 1, 1, 1))
+each_step = pytest.mark.parametrize("step", morph_steps.STEPS)
 
 
 def shaken(model: nn.Module, seed: int = 0) -> nn.Module:
@@ -23,95 +26,59 @@ def shaken(model: nn.Module, seed: int = 0) -> nn.Module:
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, value in model.state_dict().items():
-            if value.is_floating_point():
-                positive = name.endswith(("running_var", "gamma")) or value.ndim == 1
-                noise = (
-                    torch.rand(value.shape, generator=draw) if positive else torch.randn(value.shape, generator=draw)
-                )
-                value.copy_(noise + 0.5 if positive else noise * value[0].numel() ** -0.5)
+            if name.endswith(("running_var", "gamma")) or (value.is_floating_point() and value.ndim == 1):
+                value.copy_(torch.rand(value.shape, generator=draw) + 0.5)
+            elif value.is_floating_point():
+                value.copy_(torch.randn(value.shape, generator=draw) * value[0].numel() ** -0.5)
     return model
+
+
+RENAMED = {  # names of ResNet and ConvNeXt -> ours
+    r"^conv1\.": "stem.conv.",
+    r"^bn1\.": "stem.norm.",
+    **{rf"^layer{k + 1}\.(\d+)\.": rf"stages.{k}.blocks.\1." for k in range(4)},
+    r"^(stages.*)\.bn(\d)\.": r"\1.norm\2.",
+    r"^(stages.*blocks.*)\.downsample\.0\.": r"\1.shortcut.conv.",
+    r"^(stages.*blocks.*)\.downsample\.1\.": r"\1.shortcut.norm.",
+    r"^stem\.0\.": "stem.conv.",
+    r"^stem\.1\.": "stem.norm.",
+    r"^(stages\.\d+)\.downsample\.0\.": r"\1.downsample.norm.",
+    r"^(stages\.\d+)\.downsample\.1\.": r"\1.downsample.conv.",
+    r"\.conv_dw\.": ".conv1.",
+    r"(blocks\.\d+)\.norm\.": r"\1.norm1.",
+    r"\.mlp\.fc1\.": ".conv2.",
+    r"\.mlp\.fc2\.": ".conv3.",
+    r"\.gamma$": ".scale",
+    r"^head\.(norm|fc)\.": r"\1.",
+}
 
 
 def carry(model: morph.Morph, stock: nn.Module) -> morph.Morph:
-    """Put the weights of timm's resnet50 or convnext_tiny into step 1 or 14, by name; returns the model.
-
-    Any members of those families fit whose dimensions do. Raises RuntimeError, as PyTorch does, where names or shapes do not.
-    """
-    renamed = {_renamed(name): value for name, value in stock.state_dict().items()}
-    own = model.state_dict()
-    model.load_state_dict(
-        {n: v.reshape(own[n].shape) if n in own and v.numel() == own[n].numel() else v for n, v in renamed.items()}
-    )
+    """Put the weights of timm's resnet50 or convnext_tiny into step 1 or 14, by name; returns the model."""
+    own, renamed = model.state_dict(), {}
+    for name, value in stock.state_dict().items():
+        for old, new in RENAMED.items():
+            name = re.sub(old, new, name)
+        renamed[name] = value.reshape(own[name].shape)
+    model.load_state_dict(renamed)
     return model
-
-
-_RENAMES = tuple(
-    (re.compile(rf"^{old}"), new)
-    for old, new in (
-        (r"conv1\.", "stem.conv."),  # ResNet
-        (r"bn1\.", "stem.norm."),
-        (r"layer1\.(\d+)\.", r"stages.0.blocks.\1."),
-        (r"layer2\.(\d+)\.", r"stages.1.blocks.\1."),
-        (r"layer3\.(\d+)\.", r"stages.2.blocks.\1."),
-        (r"layer4\.(\d+)\.", r"stages.3.blocks.\1."),
-        (r"(stages.*)\.bn(\d)\.", r"\1.norm\2."),
-        (r"(stages.*blocks.*)\.downsample\.0\.", r"\1.shortcut.conv."),
-        (r"(stages.*blocks.*)\.downsample\.1\.", r"\1.shortcut.norm."),
-        (r"stem\.0\.", "stem.conv."),  # ConvNeXt
-        (r"stem\.1\.", "stem.norm."),
-        (r"(stages\.\d+)\.downsample\.0\.", r"\1.downsample.norm."),
-        (r"(stages\.\d+)\.downsample\.1\.", r"\1.downsample.conv."),
-        (r"(.*)\.conv_dw\.", r"\1.conv1."),
-        (r"(.*blocks\.\d+)\.norm\.", r"\1.norm1."),
-        (r"(.*)\.mlp\.fc1\.", r"\1.conv2."),
-        (r"(.*)\.mlp\.fc2\.", r"\1.conv3."),
-        (r"(.*)\.gamma$", r"\1.scale"),
-        (r"head\.(norm|fc)\.", r"\1."),
-    )
-)
-
-
-def _renamed(name: str) -> str:
-    for old, new in _RENAMES:
-        name = old.sub(new, name)
-    return name
 
 
 @pytest.mark.parametrize("step, name", [(1, "resnet50"), (14, "convnext_tiny")])
 def test_both_ends_are_timms_in_output_and_in_gradients(step, name):
     stock = shaken(timm.create_model(name, num_classes=10)).eval()
-    ours = carry(morph.build(step), stock)
-    images = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(1))
+    ours = carry(morph.build(step, **(dict(layer_scale=1.0, drop_path=0.0) if step == 14 else {})), stock)
+    images = torch.rand(3, 3, 64, 64, generator=torch.Generator().manual_seed(1))
     assert stock(images).std() > 1e-3
     torch.testing.assert_close(ours(images), stock(images), rtol=1e-5, atol=1e-5)
     stock.normalise = ours.normalise
-    one, other = (observe(model, images, torch.tensor([3, 4])) for model in (ours, stock))
+    one, other = (observe(model, images, torch.tensor([3, 4, 5])) for model in (ours, stock))
     assert len(one.grads) == len(other.grads)
     torch.testing.assert_close(one.norm, other.norm, rtol=1e-4, atol=0)
-
-
-@pytest.mark.parametrize("step, name", [(1, "resnet50"), (14, "convnext_tiny")])
-def test_in_train_mode_as_well(step, name):
-    stock = shaken(timm.create_model(name, num_classes=10))
-    ours = carry(morph.build(step, **(dict(layer_scale=1.0) if step == 14 else {})), stock).train()
-    for module in ours.modules():  # timm's convnext_tiny drops no path unless asked
-        if hasattr(module, "drop_prob"):
-            module.drop_prob = 0.0
-    images = torch.rand(3, 3, 64, 64, generator=torch.Generator().manual_seed(2))
-    torch.testing.assert_close(ours(images), stock.train()(images), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(ours.train()(images), stock.train()(images), rtol=1e-4, atol=1e-4)
 
 
 COUNTS = (23.528522, 52.88, 59.78, 59.77, 30.72, 25.09, 25.10, 25.10, 25.10, 25.10, 25.04, 25.08, 27.82, 27.827818)
-
-
-@pytest.mark.parametrize("step", morph_steps.STEPS)
-def test_parameters_of_each_step(step):
-    count = sum(p.numel() for p in morph.build(step).parameters()) / 1e6
-    assert count == pytest.approx(COUNTS[step - 1], abs=5e-3)
-
-
-def test_the_3_x_3_stem_has_the_count_that_section_3_2_prints():
-    assert sum(p.numel() for p in morph.build(1, stem="cifar").parameters()) == 23_520_842
 
 
 def printed(step: int, stage: int) -> dict:
@@ -119,67 +86,58 @@ def printed(step: int, stage: int) -> dict:
     return table[(table["step"] == str(step)) & (table["stage"] == str(stage + 1))].iloc[0].to_dict()
 
 
-@pytest.mark.parametrize("stage", range(4))
-@pytest.mark.parametrize("step", morph_steps.STEPS)
-def test_the_blocks_are_table_9s(step, stage):
-    said, model = printed(step, stage), morph.build(step)
-    blocks = model.stages[stage].blocks
-    assert len(blocks) == int(float(said["repeats"]))
-    block = blocks[-1]
-    convolutions = [block.conv1, block.conv2, block.conv3]
-    assert [c.kernel_size[0] for c in convolutions] == [int(float(said[f"conv{k}_kernel"])) for k in (1, 2, 3)]
-    assert [c.groups > 1 for c in convolutions] == [said[f"conv{k}_depthwise"] == "yes" for k in (1, 2, 3)]
-    channels = [int(float(said[f"conv{k}_channels"])) for k in (1, 2, 3)]
-    if step == 6:  # printed as 96, 384, 96: we read the first as what comes in
-        channels[0] = channels[1]
-    assert [c.out_channels for c in convolutions] == channels
-    kinds = {type(m) for m in block.modules()}
-    assert (nn.GELU if said["activation"] == "GELU" else nn.ReLU) in kinds
-    assert (nn.BatchNorm2d in kinds) == (said["norm"] == "BN")
-    count = sum(isinstance(m, nn.ReLU | nn.GELU) for m in block.modules())
-    assert count == (1 if said["fewer_activations"] == "yes" else 3)
-    norms = [block.norm1, block.norm2, block.norm3]
-    assert sum(not isinstance(m, nn.Identity) for m in norms) == (1 if said["fewer_norms"] == "yes" else 3)
-    assert all((c.bias is not None) == (said["conv_bias"] == "yes") for c in convolutions)
-    assert (block.scale is not None) == (said["layer_scale"] == "yes")
-    between = model.stages[stage].downsample
-    assert isinstance(between, nn.Identity) == (said["sep_down"] != "yes")
-    if said["sep_down"] == "yes":
-        assert between.conv.kernel_size == between.conv.stride == (2, 2)
+@each_step
+def test_the_blocks_are_table_9s(step):
+    with torch.device("meta"):
+        model = morph.build(step)
+    assert sum(p.numel() for p in model.parameters()) / 1e6 == pytest.approx(COUNTS[step - 1], abs=5e-3)
+    for stage, part in enumerate(model.stages):
+        said, block = printed(step, stage), part.blocks[-1]
+        assert len(part.blocks) == int(float(said["repeats"]))
+        convolutions = [block.conv1, block.conv2, block.conv3]
+        assert [c.kernel_size[0] for c in convolutions] == [int(float(said[f"conv{k}_kernel"])) for k in (1, 2, 3)]
+        assert [c.groups > 1 for c in convolutions] == [said[f"conv{k}_depthwise"] == "yes" for k in (1, 2, 3)]
+        channels = [int(float(said[f"conv{k}_channels"])) for k in (1, 2, 3)]
+        if step == 6:  # printed as 96, 384, 96: we read the first as what comes in
+            channels[0] = channels[1]
+        assert [c.out_channels for c in convolutions] == channels
+        kinds = {type(m) for m in block.modules()}
+        assert (nn.GELU if said["activation"] == "GELU" else nn.ReLU) in kinds
+        assert (nn.BatchNorm2d in kinds) == (said["norm"] == "BN")
+        count = sum(isinstance(m, nn.ReLU | nn.GELU) for m in block.modules())
+        assert count == (1 if said["fewer_activations"] == "yes" else 3)
+        norms = [block.norm1, block.norm2, block.norm3]
+        assert sum(not isinstance(m, nn.Identity) for m in norms) == (1 if said["fewer_norms"] == "yes" else 3)
+        assert all((c.bias is not None) == (said["conv_bias"] == "yes") for c in convolutions)
+        assert (block.scale is not None) == (said["layer_scale"] == "yes")
+        assert isinstance(part.downsample, nn.Identity) == (said["sep_down"] != "yes")
+        if said["sep_down"] == "yes":
+            assert part.downsample.conv.kernel_size == part.downsample.conv.stride == (2, 2)
 
 
-@pytest.mark.parametrize("step", morph_steps.STEPS)
-def test_the_stems_are_table_9s(step):
-    said, stem = printed(step, 0), morph.build(step, **SMALL).stem
-    assert (stem.conv.kernel_size[0], stem.conv.stride[0]) == (
-        int(float(said["stem_kernel"])),
-        int(float(said["stem_stride"])),
-    )
+@each_step
+def test_stems_are_table_9s_and_resolutions_follow(step):
+    said, images = printed(step, 0), torch.rand(1, 3, 64, 64)
+    for stem in ("table9", "cifar"):
+        model = morph.build(step, stem=stem, **SMALL)
+        expected = {"table9": 8 if 4 <= step <= 7 else 16, "cifar": 16 if step >= 4 else 64}[stem]
+        sides = [model.forward_features(images, stages=stage + 1).shape[-1] for stage in range(4)]
+        assert sides == [max(1, expected // 2**stage) for stage in range(4)] and model(images).shape == (1, 10)
+    stem = morph.build(step, **SMALL).stem
+    assert stem.conv.kernel_size[0] == int(float(said["stem_kernel"]))
+    assert stem.conv.stride[0] == int(float(said["stem_stride"]))
     assert isinstance(stem.pool, nn.MaxPool2d) == (said["maxpool"] == "yes")
     assert isinstance(stem.act, nn.Identity) == (said["stem_activation"] == "no")
 
 
-@pytest.mark.parametrize("step", morph_steps.STEPS)
-@pytest.mark.parametrize("stem", ["table9", "cifar"])
-def test_resolutions(step, stem):
-    model, images = morph.build(step, stem=stem, **SMALL), torch.rand(1, 3, 64, 64)
-    patched = step >= 4
-    expected = {"table9": 8 if 4 <= step <= 7 else 16, "cifar": 16 if patched else 64}[stem]
-    for stage in range(4):
-        assert model.forward_features(images, stages=stage + 1).shape[-1] == max(1, expected // 2**stage)
-    assert model(images).shape == (1, 10)
+def test_the_3_x_3_stem_has_the_count_that_section_3_2_prints():
+    assert sum(p.numel() for p in morph.build(1, stem="cifar").parameters()) == 23_520_842
 
 
 def test_stochastic_depth_rises_to_a_tenth_and_rests_in_eval_mode():
-    model = morph.build(14, width=0.125)
-    rates = [
-        block.drop_path.drop_prob
-        for stage in model.stages
-        for block in stage.blocks
-        if hasattr(block.drop_path, "drop_prob")
-    ]
-    assert len(rates) == 17 and rates[-1] == pytest.approx(0.1) and rates == sorted(rates)
-    images = torch.rand(1, 3, 32, 32)
+    model, images = morph.build(14, width=0.125), torch.rand(1, 3, 32, 32)
+    rates = [getattr(block.drop_path, "drop_prob", 0.0) for stage in model.stages for block in stage.blocks]
+    assert len(rates) == 18 and rates[0] == 0 and rates[-1] == pytest.approx(0.1) and rates == sorted(rates)
     assert torch.equal(model(images), model(images))
 
 
@@ -188,9 +146,9 @@ def test_stochastic_depth_rises_to_a_tenth_and_rests_in_eval_mode():
 def test_patterns_of_figure_8(pattern, kind):
     model = morph.build(9, activations=pattern, activation=kind, **SMALL)
     for stage in model.stages:
-        for block in stage.blocks:
-            there = "".join(str(int(not isinstance(act, nn.Identity))) for act in (block.act1, block.act2, block.act3))
-            assert there == pattern
+        block = stage.blocks[0]
+        there = "".join(str(int(not isinstance(act, nn.Identity))) for act in (block.act1, block.act2, block.act3))
+        assert there == pattern
     assert (nn.ReLU in map(type, model.modules())) == (kind == "relu" and pattern != "000")
 
 
@@ -198,13 +156,9 @@ def test_a_block_does_what_equation_and_figure_say():
     """By hand: act3(x + norm3(conv3(act2(norm2(conv2(act1(norm1(conv1(x)))))))), for the block of step 8."""
     model = shaken(morph.build(8, **SMALL), 3).double()
     block = model.stages[0].blocks[0]
-    x = torch.randn(1, 12, 8, 8, generator=torch.Generator().manual_seed(4)).double()
-    y = x
-    for convolution, norm, last in (
-        (block.conv1, block.norm1, False),
-        (block.conv2, block.norm2, False),
-        (block.conv3, block.norm3, True),
-    ):
+    y = x = torch.randn(1, 12, 8, 8, generator=torch.Generator().manual_seed(4)).double()
+    for k, last in ((1, False), (2, False), (3, True)):
+        convolution, norm = getattr(block, f"conv{k}"), getattr(block, f"norm{k}")
         y = nn.functional.conv2d(y, convolution.weight, padding=convolution.padding, groups=convolution.groups)
         y = (y - norm.running_mean[:, None, None]) / (norm.running_var[:, None, None] + 1e-5).sqrt()
         y = y * norm.weight[:, None, None] + norm.bias[:, None, None]
@@ -213,20 +167,12 @@ def test_a_block_does_what_equation_and_figure_say():
 
 
 def test_what_is_left_without_activations_and_norms_is_linear():
-    model = morph.build(10, activations="000", norm="bn", **SMALL).double()
     x, y = torch.randn(2, 1, 3, 32, 32, generator=torch.Generator().manual_seed(5)).double()
-    whole, half = model(x + y) - model(0 * x), (model(x) - model(0 * x)) + (model(y) - model(0 * x))
-    torch.testing.assert_close(whole, half)
-    bent = morph.build(10, activations="001", **SMALL).double()
-    assert not torch.allclose(bent(x + y) - bent(0 * x), bent(x) + bent(y) - 2 * bent(0 * x), rtol=1e-3)
-
-
-def test_same_seed_same_weights_and_the_callers_random_numbers_stay():
-    torch.manual_seed(7)
-    before = torch.get_rng_state()
-    one, same, other = (morph.build(9, seed=seed, **SMALL).fc.weight for seed in (0, 0, 1))
-    assert torch.equal(one, same) and not torch.equal(one, other)
-    assert torch.equal(torch.get_rng_state(), before)
+    for pattern in ("000", "001"):
+        model = morph.build(10, activations=pattern, norm="bn", **SMALL).double()
+        zero = model(0 * x)
+        linear = torch.allclose(model(x + y) - zero, model(x) + model(y) - 2 * zero, rtol=1e-6)
+        assert linear == (pattern == "000")
 
 
 @pytest.mark.parametrize("draw, variance", [("he", 2.0), ("pytorch", 1 / 3)])
@@ -239,50 +185,27 @@ def test_draws_are_alike_in_every_step(step, draw, variance):
             assert module.bias is None or draw == "pytorch" or not module.bias.any()
 
 
-def test_parts_know_the_morph():
+def test_the_zoo_knows_it_by_name_and_parts_by_theirs():
+    made = dict(seed=3, activations="110", **SMALL)
+    model = models.build("morph_10", 7, **made)
+    assert same(model, morph.build(10, 7, **made)) and model.fc.out_features == 7
     groups = parts.group(morph.build(14, **SMALL))
     assert set(groups) == {"stem", "conv", "norm", "head"}
     assert {"fc.weight", "fc.bias", "norm.weight"} <= set(groups["head"]) and "stem.conv.weight" in groups["stem"]
     assert parts.blocks(morph.build(14, **SMALL)) == [f"stages.{k}.blocks.0" for k in range(4)]
 
 
-def test_the_zoo_knows_it_by_name():
-    one, same = (
-        models.build("morph_10", 7, seed=3, activations="110", **SMALL),
-        morph.build(10, 7, seed=3, activations="110", **SMALL),
-    )
-    assert one.step == same.step and torch.equal(one.fc.weight, same.fc.weight) and one.fc.out_features == 7
-    with pytest.raises(ValueError, match=r"morph_1"):
-        models.build("morph_15")
-
-
-def test_diff_in_words():
-    assert morph_steps.diff(9, 10) == (
-        "From ReLU to GELU (9) to Removing Act (10): activations in a block: behind first convolution, second convolution, addition "
-        "becomes behind second convolution."
-    )
-    assert morph_steps.diff(3, 3).endswith(": nothing.")
-    assert (
-        morph_steps.diff(1, 14).count(" becomes ") == 16
-    )  # every field but number, name and the sharpness of softplus
-    soft = morph_steps.variant(8, activation="softplus", sharpness=8.0, layer_scale=1.0)
-    assert morph_steps.diff(8, soft).endswith(
-        "kind of activation: ReLU becomes softplus; sharpness of softplus: 1.0 becomes 8.0; layer scale: none becomes 1."
-    )
-
-
-@pytest.mark.parametrize("step", list(morph_steps.STEPS)[1:])
-def test_each_step_changes_what_table_9_marks(step):
+@pytest.mark.parametrize("step", range(2, 15))
+def test_each_step_says_what_it_changes_and_changes_what_table_9_marks(step):
     marked = set(printed(step, 3)["changed"].split()) | set(printed(step, 0)["changed"].split())
-    changed = morph_steps.diff(step - 1, step)
+    before, after = morph_steps.STEPS[step - 1], morph_steps.STEPS[step]
     words = dict(stem="convolution of the stem" if step == 4 else "", repeats="blocks", block="", maxpool="pooling")
-    words |= dict(
-        stem_activation="activation in the stem", activation="kind of activation", fewer_activations="activations"
-    )
-    words |= dict(fewer_norms="norms", norm="kind of norm", conv_bias="bias", sep_down="downsampling")
+    words |= dict(stem_activation="activation in the stem", activation="kind of activation", fewer_norms="norms")
+    words |= dict(fewer_activations="activations", norm="kind of norm", conv_bias="bias", sep_down="downsampling")
     words |= dict(stochastic_depth="stochastic", layer_scale="layer scale")
-    marked.discard("nan")
-    assert changed and all(words[mark] in changed for mark in marked)
+    assert all(words[mark] in after.change for mark in marked - {"nan"})
+    changed = [f.name for f in fields(before)[3:] if getattr(before, f.name) != getattr(after, f.name)]
+    assert after.change.count(" becomes ") == len(changed) >= 1
 
 
 def test_outline_reads_the_built_network():
@@ -293,35 +216,21 @@ def test_outline_reads_the_built_network():
     rest = ["layer scale", "stochastic depth", "add the shortcut"]
     assert morph.outline(last, stage=0) == ["7 x 7 depthwise, 96 to 96, bias", "LayerNorm", *pointwise, *rest]
     assert morph.outline(last, stage=1, block=0)[:2] == ["LayerNorm", "2 x 2, 96 to 192, stride 2, bias"]
-    assert morph.outline(first, stage=1, block=0)[3] == "3 x 3, 128 to 128, stride 2"
-    assert morph.outline(first, stage=-1) == [
-        "7 x 7, 3 to 64, stride 2",
-        "BatchNorm",
-        "ReLU",
-        "maximum of 3 x 3, stride 2",
-    ]
+    stem = ["7 x 7, 3 to 64, stride 2", "BatchNorm", "ReLU", "maximum of 3 x 3, stride 2"]
+    assert morph.outline(first, stage=-1) == stem
     soft = morph.build(1, width=0.1, activation="softplus", sharpness=8.0)
-    assert [layer for layer in morph.outline(soft) if "softplus" in layer] == ["softplus of sharpness 8"] * 3
-    assert "softplus of sharpness 8" in morph.outline(soft, stage=-1)
-    assert morph.outline(last, stage=-1) == ["4 x 4, 3 to 96, stride 4, bias", "LayerNorm"]
+    assert morph.outline(soft).count("softplus of sharpness 8") == 3
 
 
 def test_softplus_grows_into_relu():
     """From ReLU never more than log 2 / sharpness away, and that at zero; the whole network follows."""
-    layer = next(
-        m
-        for m in morph.build(8, width=0.05, activation="softplus", sharpness=8.0).modules()
-        if isinstance(m, nn.Softplus)
-    )
-    x = torch.linspace(-3, 3, 61)
-    away = layer(x) - x.relu()
-    assert away.argmax() == 30 and away.max().item() == pytest.approx(math.log(2) / 8)
     photo = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    relu = morph.build(8, width=0.05)(photo)
-    gaps = [
-        (morph.build(8, width=0.05, activation="softplus", sharpness=s)(photo) - relu).abs().max()
-        for s in (4.0, 40.0, 400.0)
-    ]
+    relu, gaps, x = morph.build(8, width=0.05)(photo), [], torch.linspace(-3, 3, 61)
+    for sharpness in (4.0, 40.0, 400.0):
+        model = morph.build(8, width=0.05, activation="softplus", sharpness=sharpness)
+        away = next(m for m in model.modules() if isinstance(m, nn.Softplus))(x) - x.relu()
+        assert away.argmax() == 30 and away.max().item() == pytest.approx(math.log(2) / sharpness, rel=1e-4)
+        gaps.append((model(photo) - relu).abs().max())
     assert gaps[0] > 5 * gaps[1] > 25 * gaps[2]
 
 
@@ -331,7 +240,6 @@ def test_softplus_grows_into_relu():
         (lambda: morph.build(15), r"step=15 is none of the fourteen; give 1 \(ResNet-50\) to 14"),
         (lambda: morph.build(4, stem="small"), r"stem='small' is not known"),
         (lambda: morph_steps.variant(4, activations="11"), r"activations='11' is not known; use '000' or '001'"),
-        (lambda: morph_steps.variant(4, activation="tanh"), r"activation='tanh' is not known; use 'relu' or 'gelu'"),
         (lambda: morph_steps.variant(4, norm="gn"), r"norm='gn' is not known; use 'bn' or 'ln'"),
     ],
 )

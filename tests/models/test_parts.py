@@ -1,4 +1,4 @@
-"""Words for parts: position and activation by hand, names of what is sent."""
+"""Which parameters belong to what: groups of every family, blocks, words for parts, names of what is sent."""
 
 import pytest
 import timm
@@ -8,30 +8,51 @@ from privlab.leak import Leak
 from privlab.models import april, parts
 
 
-def layers(names):
-    """Parameters' names without their last piece, each once."""
-    return list(dict.fromkeys(name.rpartition(".")[0] for name in names))
+@pytest.mark.parametrize(
+    ("name", "expected", "blocks"),
+    [
+        ("vit_base_patch16_224", dict(stem=4, attention=48, mlp=48, norm=48, head=4), 12),  # Zhang et al. 2024, Table 6
+        ("resnet50", dict(stem=3, conv=52, norm=104, head=2), 16),
+        ("swin_tiny_patch4_window7_224", dict(stem=4, attention=60, mlp=48, conv=3, norm=54, head=4), 12),
+        ("convnext_tiny", dict(stem=4, mlp=90, conv=42, norm=42, head=4), 18),
+        ("deit_tiny_distilled_patch16_224", dict(stem=5, attention=48, mlp=48, norm=48, head=6), 12),
+    ],
+)
+def test_a_family_has_these_groups(name, expected, blocks):
+    model = timm.create_model(name)
+    groups, names = parts.group(model), [n for n, _ in model.named_parameters()]
+    assert {part: len(names) for part, names in groups.items()} == expected
+    assert "norm.weight" in groups["head"] or "norm.weight" not in names
+    assert sorted(n for names in groups.values() for n in names) == sorted(names)
+    assert len(parts.blocks(model)) == blocks
+    inside = [n for n in names if n.startswith(tuple(f"{b}." for b in parts.blocks(model)))]
+    assert parts.depth(model, 1, blocks) == inside
+
+
+def test_depth_counts_from_one_and_includes_both_ends():
+    model = timm.create_model("vit_base_patch16_224")
+    assert {n.split(".")[1] for n in parts.depth(model, 5, 8)} == {"4", "5", "6", "7"}
+    with pytest.raises(ValueError, match="first=0, last=4: VisionTransformer has the blocks 1 to 12"):
+        parts.depth(model, 0, 4)
 
 
 def test_positions():
-    assert parts.position(april.build("b", depth=1)) == ["cls_token", "pos_embed"]
+    assert parts.names(april.build("b", depth=1), "position") == ["cls_token", "pos_embed"]
     distilled = timm.create_model("deit_tiny_distilled_patch16_224", depth=1)
-    assert parts.position(distilled) == ["cls_token", "pos_embed", "dist_token"]
-    assert parts.position(models.build("swin_cifar")) == []  # its biases belong to attention
+    assert parts.names(distilled, "position") == ["cls_token", "pos_embed", "dist_token"]
+    with pytest.raises(ValueError, match="SwinTransformer learns nothing in 'position'"):
+        parts.names(models.build("swin_cifar"), "position")  # its biases belong to attention
 
 
 SMALL = dict(layers=(1, 1, 1, 1), channels=(8, 8, 12, 16))
+SWIN = dict(depths=(1, 2), num_heads=(3, 6))
 
 
 @pytest.mark.parametrize(
     ("name", "changes", "expected"),
     [
         ("vit_cifar", dict(depth=2), ["blocks.0.mlp.fc1", "blocks.1.mlp.fc1"]),
-        (
-            "swin_cifar",
-            dict(depths=(1, 2), num_heads=(3, 6)),
-            [f"layers.{place}.mlp.fc1" for place in ("0.blocks.0", "1.blocks.0", "1.blocks.1")],
-        ),
+        ("swin_cifar", SWIN, [f"layers.{at}.mlp.fc1" for at in ("0.blocks.0", "1.blocks.0", "1.blocks.1")]),
         ("convnext_cifar", dict(depths=(1, 1, 1, 1)), [f"stages.{stage}.blocks.0.mlp.fc1" for stage in range(4)]),
         # two convolutions a block, the second of which meets the shortcut before its ReLU; three in a bottleneck
         ("resnet18", SMALL, ["bn1", *(f"layer{stage}.0.bn1" for stage in range(1, 5))]),
@@ -39,25 +60,18 @@ SMALL = dict(layers=(1, 1, 1, 1), channels=(8, 8, 12, 16))
     ],
 )
 def test_what_stands_before_activations(name, changes, expected):
-    found = parts.activation(models.build(name, **changes))
-    assert layers(found) == expected
-    assert all(f"{layer}.weight" in found and f"{layer}.bias" in found for layer in expected)
+    found = parts.names(models.build(name, **changes), "activation")
+    assert found == [f"{layer}.{leaf}" for layer in expected for leaf in ("weight", "bias")]
 
 
-def test_names_of_several_parts_in_the_models_order():
-    model = models.build("vit_cifar", depth=1)
-    assert parts.names(model, "head", "position") == [*parts.position(model), *parts.group(model)["head"]]
-    assert set(parts.names(model, "activation")) < set(parts.names(model, "mlp"))
-    for word in parts.PARTS:
-        if word != "conv":
-            assert parts.names(model, word) == parts.group(model)[word]
-
-
-def test_names_are_of_what_is_sent():
+def test_names_are_of_what_is_sent_in_the_models_order():
     """A frozen position embedding is in no message, so leak.without must not be asked for it."""
-    model = models.build("vit_cifar", depth=1, position="random")
+    model = models.build("vit_cifar", depth=1)
+    groups = parts.group(model)
+    assert parts.names(model, "head", "position") == ["cls_token", "pos_embed", *groups["head"]]
+    assert all(parts.names(model, word) == groups[word] for word in parts.PARTS if word != "conv")
+    model.pos_embed.requires_grad_(False)
     sent = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    assert "pos_embed" in parts.stem(model) and "pos_embed" not in parts.names(model, "stem")
     left = Leak(sent, 1, (3, 32, 32)).without(parts.names(model, "stem", "norm"))
     assert {*left.grads} == {*parts.names(model, "attention", "mlp", "head")}
 
@@ -66,10 +80,7 @@ def test_names_are_of_what_is_sent():
     ("words", "message"),
     [
         (["atention"], "words: 'atention' is no part of a model; did you mean 'attention'"),
-        (
-            ["stem", "attention"],
-            "words: ResNet learns nothing in 'attention'; it has stem, conv, norm, head",
-        ),
+        (["stem", "attention"], "words: ResNet learns nothing in 'attention'; it has stem, conv, norm, head"),
     ],
 )
 def test_words_that_do_not_fit(words, message):

@@ -248,7 +248,7 @@ def prepare(model: nn.Module, leak: Leak, rule: Rule | Literal["search"]) -> tup
     """
     if not leak.grads:
         raise ValueError(
-            "leak holds no gradients, so there is nothing to match; select some: leak.only(parts.stem(model))"
+            "leak holds no gradients, so there is nothing to match; select some: leak.only(parts.names(model, 'stem'))"
         )
     shapes = {n: p.shape for n, p in model.named_parameters()}
     for name, gradient in leak.grads.items():

@@ -33,7 +33,7 @@ select = pick(
         "Those are the blocks after: the names count from 0.": lambda names, first, last: _chosen(names, first + 1, last + 1),
         "The last block is missing: both ends are included.": lambda names, first, last: _chosen(names, first, last - 1),
         "There are biases among them; weights were asked for.": partial(_chosen, leaves=("weight", "bias")),
-        "The output projection, attn.proj, is attention's as well (parts.attention counts it).": partial(_chosen, layers=("qkv",)),
+        "The output projection, attn.proj, is attention's as well (parts.group counts it).": partial(_chosen, layers=("qkv",)),
         "Compare whole numbers: 'blocks.1' begins 'blocks.10' too.": lambda names, first, last: {
             name for name in _chosen(names, 1, 12) for k in range(first - 1, last) if name.startswith(f"blocks.{k}")},
     },

@@ -52,7 +52,7 @@ def selections(model: nn.Module) -> dict[str, list[str]]:
     """Name of a selection -> the parameters whose gradients the attacker sees. The number of blocks has to be a multiple of three."""
     names, third = [name for name, _ in model.named_parameters()], len(models.parts.blocks(model)) // 3
     of = {name: models.parts.depth(model, 1 + k * third, (k + 1) * third) for k, name in enumerate(THIRDS)}
-    kept_back = {*models.parts.stem(model), *models.parts.depth(model, 1, 1)}
+    kept_back = {*models.parts.group(model)["stem"], *models.parts.depth(model, 1, 1)}
     return {
         "all": names,
         **models.parts.group(model),

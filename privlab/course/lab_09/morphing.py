@@ -51,9 +51,9 @@ class Morph(Explorer):
 
     def _step(self, step: int) -> HTML:
         told, before, place = facts(step), facts(max(1, step - 1)), PLACES.get(step, BLOCK)
-        name = html.escape(models.morph.STEPS[step].name)
-        change = models.morph.diff(step - 1, step).split(": ", 1)[1] if step > 1 else "Here it begins."
-        title = f"<p><strong>{step} of {len(models.morph.STEPS)}: {name}.</strong> {html.escape(change)}</p>"
+        design = models.morph.STEPS[step]
+        name, change = html.escape(design.name), html.escape(design.change or "Here it begins")
+        title = f"<p><strong>{step} of {len(models.morph.STEPS)}: {name}.</strong> {change}.</p>"
         most = [max(column) for column in zip(*(facts(n)[:2] for n in self.found), strict=True)]
         bars = [
             bar("parameters", told.parameters, most[0], f"{told.parameters:.1f} million"),

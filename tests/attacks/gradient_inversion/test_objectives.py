@@ -139,18 +139,18 @@ def test_a_weight_of_zero_withholds():
     model, leak = vit()
     grads = {n: g + 0.1 for n, g in leak.grads.items()}
     off = by_part(model, mlp=0.0)
-    assert set(off) == set(parts.mlp(model)) and set(off.values()) == {0.0}
+    assert set(off) == set(parts.group(model)["mlp"]) and set(off.values()) == {0.0}
     for distance in (squared_distance, cosine_distance, layer_norms):
         part = distance(None, grads, leak.without(off))
         torch.testing.assert_close(weighted(distance, off)(None, grads, leak), part)
     both = by_part(model, attention=2.0, mlp=0.5)
-    assert both == dict.fromkeys(parts.attention(model), 2.0) | dict.fromkeys(parts.mlp(model), 0.5)
+    assert both == dict.fromkeys(parts.group(model)["attention"], 2.0) | dict.fromkeys(parts.group(model)["mlp"], 0.5)
 
 
 def test_by_part_names_what_the_model_learns():
     model = models.build("vit_cifar", embed_dim=16, depth=1, num_heads=2)
     model.pos_embed.requires_grad_(False)
-    assert set(by_part(model, stem=2.0)) == set(parts.stem(model)) - {"pos_embed"}
+    assert set(by_part(model, stem=2.0)) == set(parts.group(model)["stem"]) - {"pos_embed"}
 
 
 # -- what is prepared, refused and printed ---------------------------------------------------------------------------------------
