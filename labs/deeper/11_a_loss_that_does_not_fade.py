@@ -25,6 +25,8 @@
 # *About 35 minutes. You need* lab 11. *New words*: **Poincaré distance**.
 
 # %%
+from dataclasses import replace
+
 from privlab import compute, experiments
 from privlab.attacks.model_inversion import losses
 from privlab.experiments.victims import private_people
@@ -153,7 +155,7 @@ for repeat in range(repeats):
     here = private_people.People(seed + repeat, **stage, device=device)
     victim = here.network("tiny" if profile == "smoke" else "resnet").model(0)
     for name, loss in names.items():
-        attack = here.attack.but(loss=loss)
+        attack = replace(here.attack, loss=loss)
         one = attack.run(victim, here.prior, range(here.people), seed).best(here.shown)
         score = here.judge.score(one.images, one.targets)
         scores[name].append(100 * score.accuracy)

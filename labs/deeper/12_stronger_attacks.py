@@ -27,7 +27,7 @@
 # %%
 from privlab import compute, data, experiments, training
 from privlab.attacks import model_inversion
-from privlab.attacks.model_inversion import conditional_gan, evaluation, gans
+from privlab.attacks.model_inversion import evaluation, gans
 from privlab.experiments.victims import private_people
 from privlab.notebook import checks, plots, text, widgets
 
@@ -64,7 +64,7 @@ presets = {
     "PLG-MI": model_inversion.plg_mi(**short),
     "PPA": model_inversion.ppa(**{**short, "candidates": 8}, pool=500, views=10),
 }
-settings = {name: preset.settings() for name, preset in presets.items()}
+settings = {name: vars(preset) for name, preset in presets.items()}
 fields = pd.DataFrame(settings).fillna("")
 fields[fields.astype(str).nunique(axis=1) > 1]
 
@@ -153,7 +153,7 @@ labelled = 60 if tiny else 500
 generators = {
     "GMI": gans.gmi(public, recipe, **quiet),
     "KEDMI": kedmi,
-    "PLG-MI": conditional_gan.plg_mi(public, victim, recipe, each=labelled, **quiet),
+    "PLG-MI": gans.plg_mi(public, victim, recipe, each=labelled, **quiet),
 }
 found = {
     name: presets[name].run(victim, generator.to(device), range(5), seed)

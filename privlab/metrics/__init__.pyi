@@ -1,10 +1,8 @@
 from . import identification, roc, tradeoff
 from .identification import iip
-from .image_quality import Summary, compare, fft2d, lpips, mse, psnr, ssim, summary
+from .image_quality import fft2d, lpips, mse, psnr, ssim
 
 __all__ = [
-    "Summary",
-    "compare",
     "fft2d",
     "identification",
     "iip",
@@ -13,6 +11,5 @@ __all__ = [
     "psnr",
     "roc",
     "ssim",
-    "summary",
     "tradeoff",
 ]

@@ -16,80 +16,42 @@ from __future__ import annotations
 import math
 
 import numpy as np
-
-REACH = 4  # the slope is read from rank k / 4 to rank 4 k ...
-RANKS = 20  # ... and at least to this one
-PRIOR = 3.0  # samples that a slope of 1 counts as
-STEEPEST = 4.0  # slope
-MARGIN = 0.3  # times 1 / sqrt(k), added to the slope
-POINTS = 200  # of u, each as likely as the others
-TIED = 0.1  # of the samples among which the threshold may be: more of one score are a leap
-HEAP = 0.8  # of the members among them: more between two neighbouring non-members are a leap, if they are ...
-FEWEST = 20  # ... more than this
+from scipy.optimize import brentq
+from scipy.special import bdtr, bdtrc, ndtr, ndtri
+from scipy.stats import beta, binom, binomtest
 
 
 def interval(inside: np.ndarray, outside: np.ndarray, k: int, fpr: float) -> tuple[float, float]:
-    """The interval for members counted above the k-th highest non-member.
+    """Its ends, in [0, 1], for members counted above the k-th highest non-member; the share counted lies between them.
 
     inside: (m,) members' scores, rising.  outside: (n,) non-members', falling.  k: in 2 to n.  fpr: the one asked for, in (0, 1).
-    Returns its ends, in [0, 1]; the share counted lies between them.
     """
-    from scipy.stats import binom
-
     m, n = len(inside), len(outside)
     edges = np.concatenate([[math.inf], outside, [-math.inf]])
     above = m - np.searchsorted(inside, edges, side="right")  # (n + 2,): members above the k-th highest non-member
     first, last = binom.ppf([0.0025, 0.9975], n, fpr).astype(int)
-    ranks = slice(max(first, 1), min(last + 1, n) + 1)
-    among = inside[(inside >= edges[ranks][-1]) & (inside <= edges[first])]
-    if _leaps(edges[ranks], among, np.diff(above[ranks])):
-        low, high = _proven(above[first].item(), above[last + 1].item(), m)
+    near = slice(max(first, 1), min(last + 1, n) + 1)  # the non-members that may well be the true threshold
+    among = inside[(inside >= edges[near][-1]) & (inside <= edges[first])]
+    ties = np.unique(np.concatenate([edges[near], among]), return_counts=True)[1]
+    between = np.diff(above[near])
+    # of the samples there a tenth share a score, or of the members four fifths lie between two neighbouring non-members
+    if ties.max() > max(1, 0.1 * ties.sum()) or between.max(initial=0) > max(20, 0.8 * between.sum()):
+        bounds = [binomtest(int(above[rank]), m).proportion_ci(0.955) for rank in (first, last + 1)]
+        low, high = float(bounds[0].low), float(bounds[1].high)
     else:
-        low, high = _inverted(above[k].item(), m, n, k, fpr, _slope(above, m, n, k))
+        low, high = _smooth(above, m, n, k, fpr)
     return min(low, above[k] / m), max(high, above[k] / m)
 
 
-def _leaps(rivals: np.ndarray, among: np.ndarray, between: np.ndarray) -> bool:
-    """Whether the curve leaps beside the threshold.
-
-    rivals: the non-members that may well be it, falling.  among: members beside them.  between: how many lie between each and the next.
-    """
-    ties = np.unique(np.concatenate([rivals, among]), return_counts=True)[1]
-    return bool(ties.max() > max(1, TIED * ties.sum()) or between.max(initial=0) > max(FEWEST, HEAP * between.sum()))
-
-
-def _proven(lowest: int, highest: int, m: int) -> tuple[float, float]:
-    from scipy.stats import binomtest
-
-    low, high = (binomtest(count, m).proportion_ci(0.955) for count in (lowest, highest))
-    return float(low.low), float(high.high)
-
-
-def _slope(above: np.ndarray, m: int, n: int, k: int) -> float:
-    """Of the ROC curve on normal deviates, beside the k-th highest non-member."""
-    from scipy.special import ndtri
-
-    ranks = np.array([math.ceil(k / REACH), min(n, max(REACH * k, RANKS))])
+def _smooth(above: np.ndarray, m: int, n: int, k: int, fpr: float) -> tuple[float, float]:
+    """The lowest TPR at which a count so high, and the highest at which one so low, has a chance of 2.5%."""
+    ranks = np.array([math.ceil(k / 4), min(n, max(4 * k, 20))])
     rise = np.diff(ndtri((above[ranks] + 0.5) / (m + 1))).item() / np.diff(ndtri(ranks / (n + 1))).item()
     between = np.array([*np.diff(ranks), *np.diff(above[ranks])], float)  # non-members, members
-    weight = between.prod() / between.sum()
-    return min(max(rise, (weight * rise + PRIOR) / (weight + PRIOR)), STEEPEST) + MARGIN / math.sqrt(k)
-
-
-def _inverted(count: int, m: int, n: int, k: int, fpr: float, slope: float) -> tuple[float, float]:
-    """The lowest TPR at which a count so high, and the highest at which one so low, has a chance of 2.5%."""
-    from scipy.optimize import brentq
-    from scipy.special import bdtr, bdtrc, ndtr, ndtri
-    from scipy.stats import beta
-
-    u = beta.ppf((np.arange(POINTS) + 0.5) / POINTS, k, n - k + 1)
-    shift = slope * (ndtri(u) - ndtri(fpr))  # (points,)
-
-    def so_high(deviate: float) -> float:
-        return bdtrc(count - 1, m, ndtr(deviate + shift)).mean() - 0.025
-
-    def so_low(deviate: float) -> float:
-        return bdtr(count, m, ndtr(deviate + shift)).mean() - 0.025
-
-    low = float(ndtr(brentq(so_high, -60, 60, xtol=1e-6))) if count else 0.0
-    return low, float(ndtr(brentq(so_low, -60, 60, xtol=1e-6))) if count < m else 1.0
+    weight = between.prod() / between.sum()  # a slope of 1 counts as three samples
+    slope = min(max(rise, (weight * rise + 3) / (weight + 3)), 4.0) + 0.3 / math.sqrt(k)
+    u = beta.ppf((np.arange(200) + 0.5) / 200, k, n - k + 1)  # each as likely as the others
+    shift, count = slope * (ndtri(u) - ndtri(fpr)), above[k].item()
+    low = brentq(lambda z: bdtrc(count - 1, m, ndtr(z + shift)).mean() - 0.025, -60, 60, xtol=1e-6) if count else -60
+    high = brentq(lambda z: bdtr(count, m, ndtr(z + shift)).mean() - 0.025, -60, 60, xtol=1e-6) if count < m else 60
+    return float(ndtr(low)), float(ndtr(high))

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """Points of attack accuracy lost to the attacker for each point of accuracy lost at the task.
+class Ratio(NamedTuple):
+    """Points of attack accuracy lost to the attacker for each point of accuracy lost at the task."""
 
-    value: the ratio of the means; nan where nothing was lost at the task.  low, high: its interval, infinite where it has no end.
-    proper: False where the loss at the task cannot be told from 0; the data then bear out any ratio, and low and high are infinite.
-    n: pairs.
-    """
-
-    value: float
-    low: float
+    value: float  # nan where none was lost at the task
+    low: (
+        float  # infinite, as `high`, where the loss at the task cannot be told from 0: the data then bear out any ratio
+    )
     high: float
-    n: int
-    proper: bool
+    n: int  # pairs
 
     def __repr__(self) -> str:
-        if not self.proper:
+        if math.isinf(self.low):
             return f"{self.value:.3g}, of no known size: what it costs cannot be told from nothing (n={self.n})"
         return f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g}, n={self.n})"
 
@@ -34,30 +29,24 @@ class Ratio:
 def ratio(task_lost: Sequence[float] | np.ndarray, attack_lost: Sequence[float] | np.ndarray) -> Ratio:
     """Delta: the mean of what the attacker loses over the mean of what the task loses (Koh et al. 2024, Table 5).
 
-    task_lost, attack_lost: undefended less defended, a pair for each draw, in points; both in the same unit.
-    The interval is Fieller's (1954) of 95% for a ratio of means of pairs: all r for which attack_lost - r task_lost has a mean that
-    cannot be told from 0. The paper prints none for its ratios; where the task loses little the ratio says nothing, and this shows it.
-    Raises ValueError for fewer than two pairs, lengths that differ, or numbers that are not finite.
+    task_lost, attack_lost: undefended less defended, in the same unit, a pair for each draw; two pairs or more.
+    The interval, which the paper lacks, is Fieller's (1954) of 95%: all r for which attack_lost - r task_lost may have a mean of 0.
     """
     x, y = np.asarray(task_lost, dtype=np.float64), np.asarray(attack_lost, dtype=np.float64)
-    if x.ndim != 1 or x.shape != y.shape or len(x) < 2 or not np.isfinite([x, y]).all():
-        raise ValueError(
-            f"task_lost, attack_lost: got shapes {x.shape} and {y.shape}; give two finite numbers or more each, in pairs"
-        )
     n, mx, my = len(x), x.mean(), y.mean()
     value = my / mx if mx != 0 else math.nan
     covariance = np.cov(x, y) * stdtrit(n - 1, 0.975) ** 2 / n
     a, b, c = mx**2 - covariance[0, 0], mx * my - covariance[0, 1], my**2 - covariance[1, 1]
     if a <= 0:  # the mean loss at the task is within its own interval of 0
-        return Ratio(value, -math.inf, math.inf, n, proper=False)
+        return Ratio(value, -math.inf, math.inf, n)
     half = math.sqrt(max(b**2 - a * c, 0.0))
-    return Ratio(value, (b - half) / a, (b + half) / a, n, proper=True)
+    return Ratio(value, (b - half) / a, (b + half) / a, n)
 
 
 def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
-    """The defences that no other beats in both, from the most accurate on: the Pareto front.
+    """The defences that no other beats in both, from the most accurate on: the Pareto front. Of equals all stay.
 
-    points: name -> (task accuracy, attack accuracy): more of the first and less of the second is better. Of equals all stay.
+    points: name -> (task accuracy, attack accuracy): more of the first and less of the second is better.
     """
 
     def beaten(one: tuple[float, float]) -> bool:

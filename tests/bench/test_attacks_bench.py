@@ -18,7 +18,6 @@ import torch.nn.functional as F
 from privlab import data, training
 from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import (
-    conditional_gan,
     distillation,
     evaluation,
     gans,
@@ -80,7 +79,7 @@ def attacks(kind, model, public, people):
     kedmi, kedmi_s = timed(lambda: gans.kedmi(public, model, recipe, device=DEVICE))
     gmi, gmi_s = timed(lambda: gans.gmi(public, recipe, device=DEVICE))
     faster = replace(recipe, epochs=guided, lr=3e-3)
-    plg_mi, plg_mi_s = timed(lambda: conditional_gan.plg_mi(public, model, faster, each=each, device=DEVICE))
+    plg_mi, plg_mi_s = timed(lambda: gans.plg_mi(public, model, faster, each=each, device=DEVICE))
     beside, students_s = timed(
         lambda: [distillation.distil(model, name, public, model=size, **teach) for name, size in STUDENTS.items()]
     )
@@ -115,7 +114,7 @@ def test_what_each_attack_brings_back(kind, variant, table):
 
     def attacked(i, draw, model, attack, generator, beside, trained_s):
         found, seconds = timed(lambda: attack.run_once(model, generator, range(len(draw.people)), i, beside))
-        verdict = asked[i].score(found.images, found.targets, model)
+        verdict = asked[i].score(found.images, found.targets)
         return dict(
             acc=fleet.right(i, draw.test),
             attacc=verdict.accuracy,

@@ -1,24 +1,11 @@
-from . import (
-    conditional_gan,
-    dcgan,
-    distillation,
-    evaluation,
-    gans,
-    generators,
-    gradient_flow,
-    losses,
-    results,
-    stylegan2,
-)
-from .gan_training import GANRecipe
+from . import distillation, evaluation, gans, generators, gradient_flow, losses, search, stylegan2
+from .gans import GANRecipe
 from .presets import gmi, kedmi, lomma, plg_mi, ppa
 from .search import ModelInversion
 
 __all__ = [
     "GANRecipe",
     "ModelInversion",
-    "conditional_gan",
-    "dcgan",
     "distillation",
     "evaluation",
     "gans",
@@ -30,6 +17,6 @@ __all__ = [
     "losses",
     "plg_mi",
     "ppa",
-    "results",
+    "search",
     "stylegan2",
 ]

@@ -1,7 +1,4 @@
-"""What a model inversion lowers: losses of the target model's answer, and how far its features stray from those of public images.
-
-A loss takes (n, classes) logits and (n,) targets and gives (n,) numbers.
-"""
+"""What a model inversion lowers: losses, (n, classes) logits and (n,) targets -> (n,), of the answer to a random window of a picture."""
 
 from __future__ import annotations
 
@@ -9,10 +6,7 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-
-from privlab.models import representations
-from privlab.models.forward import preprocessing
+from torch import Tensor
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
@@ -24,8 +18,8 @@ def poincare(logits: Tensor, targets: Tensor) -> Tensor:
     """The Poincaré distance between the logits, scaled to a sum of absolutes of 1, and the one-hot target (Struppek et al. 2022, PPA).
 
     Its gradient does not fade as the target becomes certain, as that of the cross-entropy does. Both points have to lie inside the
-    unit ball: the target's 1 is drawn in by 1e-4, as the authors have it. Ours alone are the guards against a point on the rim (all
-    logits but one are 0: infinite) and against logits that are all 0 (not a number). Computed in float64.
+    unit ball: the target's 1 is drawn in by 1e-4, as the authors have it; the guards against all logits but one, or all, being 0 are ours.
+    Computed in float64.
     """
     z = logits.double()
     u = z / z.abs().sum(1, keepdim=True).clamp_min(1e-12)
@@ -41,7 +35,7 @@ def max_margin(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def logit(logits: Tensor, targets: Tensor) -> Tensor:
-    """The target's logit, negative (LOMMA, Nguyen et al. 2023): says nothing of other classes, and has no floor; see `feature_distance`."""
+    """The target's logit, negative (LOMMA, Nguyen et al. 2023): says nothing of other classes, and has no floor."""
     return -logits.gather(1, targets[:, None])[:, 0]
 
 
@@ -50,21 +44,25 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-def answer(model: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits (n, classes) of images in [0, 1], and the features (n, width) that entered the last Linear layer for them."""
-    features: list[Tensor] = []
-    head = dict(model.named_modules())[representations.last_linear(model)]
-    hook = head.register_forward_pre_hook(lambda _, inputs: features.append(inputs[0]))
-    try:
-        return model(preprocessing(model)(images)), features[-1]
-    finally:
-        hook.remove()
+def random_window(
+    images: Tensor,
+    share: tuple[float, float],
+    draw: torch.Generator,
+    ratio: tuple[float, float] = (1.0, 1.0),
+    mirror: bool = False,
+) -> Tensor:
+    """One random window of these images (n, channels, height, width), the same of each, enlarged to their size.
 
-
-def feature_distance(features: Tensor, point: Tensor) -> Tensor:
-    """Mean square of the distance between features (n, width) and a point (width,) that public images could have: (n,).
-
-    LOMMA's regulariser (Nguyen et al. 2023), which keeps the target's logit from growing with the length of the features alone. The mean
-    is over the width, as in the authors' code, so that its weight means the same in networks of any width.
+    share: of the area, drawn evenly from this range; (1, 1) leaves them as they are.
+    ratio: of the window's width to its height, against the image's own.  mirror: flip every other view.
     """
-    return (features - point).square().mean(1)
+    area, shape, down, right, flip = torch.rand(5, generator=draw).tolist()
+    size, stretch = (low + (high - low) * x for (low, high), x in ((share, area), (ratio, shape)))
+    height, width = images.shape[-2:]
+    h = min(max(round(height * (size / stretch) ** 0.5), 1), height)
+    w = min(max(round(width * (size * stretch) ** 0.5), 1), width)
+    if (h, w) != (height, width):
+        top, left = round(down * (height - h)), round(right * (width - w))
+        some = images[..., top : top + h, left : left + w]
+        images = F.interpolate(some, (height, width), mode="bilinear", align_corners=False, antialias=True)
+    return images.flip(-1) if mirror and flip < 0.5 else images

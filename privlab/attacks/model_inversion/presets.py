@@ -1,10 +1,8 @@
-"""The attacks of the papers, put together from `search.ModelInversion`'s parts.
-
-The candidates of all but PPA begin anywhere, and no picture is chosen in the end but by the target's likelihood.
-"""
+"""The attacks of the papers. The candidates of all but PPA begin anywhere, and no picture is chosen in the end but by likelihood."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from privlab.attacks.model_inversion.search import ModelInversion
@@ -15,7 +13,7 @@ def ppa(**changes: Any) -> ModelInversion:
     50 steps with drops at 30 and 40, one crop of 90 to 100% of the area a step, the last choice over 100 crops of 50 to 90%.
 
     Their step length belongs to StyleGAN's w; latents of eigenfaces or of a DCGAN are standard normal and need a longer one (`lr`).
-    They search from 200 latents and keep 50; the numbers here are smaller (`candidates`, `kept`).
+    They search from 200 latents and keep 50 (`candidates`, `kept`).
     """
     return ModelInversion(**changes)
 
@@ -39,18 +37,17 @@ def kedmi(**changes: Any) -> ModelInversion:
 def plg_mi(**changes: Any) -> ModelInversion:
     """Pseudo-label guided inversion (Yuan et al. 2023): the margin alone, 600 steps of 0.1 in the latents of the class, changed pictures.
 
-    For the generator of `conditional_gan.plg_mi`. Of their changes (crops of 80 to 100%, colours, flips, turns, two a step) here is a crop.
+    For the generator of `gans.plg_mi`. Of their changes (crops of 80 to 100%, colours, flips, turns, two a step) here is a crop.
     """
     return _bare(dict(loss="max_margin", lr=0.1, steps=600, share=(0.8, 1.0)) | changes)
 
 
-def lomma(on: ModelInversion | None = None, **changes: Any) -> ModelInversion:
-    """LOMMA (Nguyen et al. 2023) on top of GMI's or KEDMI's search (`on`; KEDMI if not given): the target's logit, held by its features.
+def lomma(on: ModelInversion, **changes: Any) -> ModelInversion:
+    """LOMMA (Nguyen et al. 2023) on top of GMI's or KEDMI's search: the target's logit, held by its features.
 
-    Its other half, models distilled from the target, is what `run` takes as `beside`; see `distillation`.
+    Its other half, models distilled from the target, is what `run` takes as `ensemble`; see `distillation`.
     """
-    settings: dict[str, Any] = dict(loss="logit", anchor=1.0)
-    return kedmi(**(settings | changes)) if on is None else on.but(**(settings | changes))
+    return replace(on, **(dict[str, Any](loss="logit", anchor=1.0) | changes))
 
 
 def _bare(settings: dict[str, Any]) -> ModelInversion:

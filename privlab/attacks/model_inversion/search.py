@@ -1,51 +1,76 @@
 """Model inversion: what the people look like that a classifier was trained to tell apart, out of the classifier alone.
 
-An attack is put together from a prior over images (`generators`), a first choice among random latents, a loss that the target model's
-answer is to lower, small changes of the picture on the way (so that it convinces from more than one view), and a last choice.
-`ppa`, `gmi`, `kedmi`, `plg_mi` and `lomma` are such compositions. The attacker has the target model's weights and public images; of the
-private ones they see none.
+An attack is put together from a prior over images (`generators`), a first choice among random latents, a loss of the target's answer, small
+changes of the picture on the way (so that it convinces from more than one view), and a last choice; `presets` has those of the papers. The
+attacker has the target model's weights and public images; of the private ones they see none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privlab.attacks.model_inversion.generators import Generator, shown
-from privlab.attacks.model_inversion.losses import LOSSES, answer, feature_distance
-from privlab.attacks.model_inversion.random_window import random_window
-from privlab.attacks.model_inversion.results import PARTS, Result, State
+from privlab.attacks.model_inversion.generators import Generator
+from privlab.attacks.model_inversion.losses import LOSSES, random_window
 from privlab.compute import store
 from privlab.models import representations
 from privlab.models.forward import RightGradients, preprocessing
 from privlab.training import epoch_loop
 
 Classes = Sequence[int] | Tensor
-
+Models = Sequence[nn.Module]
 FORMAT = 1  # raise it when the same settings begin to give other images
-_AT_ONCE = 256  # pictures in one pass where no gradient is taken
-_USUAL = 500  # pictures that say what the target's features usually are
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an attack brings back, `kept` pictures for each target class, the best first."""
+
+    images: Tensor  # (n, channels, height, width) in [0, 1]
+    targets: Tensor  # (n,), the class each was made for
+    latents: Tensor  # (n, width)
+    likelihood: Tensor  # (n,), the target model's probability for the target, of the picture as it is
+    score: Tensor  # (n,), the mean of it over the views of the last choice
+    first: Tensor  # (n, ...), the pictures that the search began with
+
+    def __repr__(self) -> str:
+        people, n = len(self.targets.unique()), len(self.targets)
+        return f"Found {n} pictures of {people} classes; the target model gives them {self.likelihood.mean():.3f}"
+
+    def best(self, n: int) -> Result:
+        """The n pictures of each class that the last choice puts first: what an attacker would show."""
+        rows = torch.cat([(self.targets == target).nonzero()[:n, 0] for target in self.targets.unique()])
+        return Result(**{name: part[rows] for name, part in vars(self).items()})
+
+    def places(self, n: int) -> Tensor:
+        """Where the best picture of each of the first n target classes stands, (n,)."""
+        return torch.stack([(self.targets == target).nonzero()[0, 0] for target in self.targets.unique()[:n]])
+
+
+def joined(parts: Sequence[Result]) -> Result:
+    """What several attacks on the same model found, for other targets each, as one."""
+    return Result(**{name: torch.cat([vars(part)[name] for part in parts]) for name in vars(parts[0])})
 
 
 @dataclass(frozen=True)
 class ModelInversion:
-    """An attack, as a composition; `ppa` is one.
+    """An attack, as a composition; `presets.ppa` is one.
 
     pool: random latents among which the first choice is made.  candidates: latents that are searched from for each class.
     kept: how many of them the last choice keeps.
-    at_once: pictures in one pass; a class's candidates stay together as long as they are not more. It changes memory and not the result.
+    at_once: pictures in one pass; it changes memory and not the result.
     loss: a name in LOSSES.  steps, lr, betas: Adam's.  drops: the rate falls to a tenth after these shares of the steps.
-    share: of a picture that each step looks at, see `random_window`.
+    share: of a picture that each step looks at, see `losses.random_window`.
     views, view_share: how many views of each candidate the last choice takes the mean over; 0 takes the picture as it is.
     realism: weight of -log D, D being how real the generator's own discriminator finds the picture.
     fitted: search for a Gaussian around each candidate, its mean and its log-variance, from a fresh draw each step; a picture is one draw.
-    anchor: weight of `losses.feature_distance`, against a fresh draw each step from the Gaussian of the features of 500 pictures of the
-        generator, which stand for the public ones.
+    anchor: weight of LOMMA's regulariser, which keeps the target's logit from growing with the length of its features alone: their mean
+        squared distance, over the width as in the authors' code, from a fresh draw each step from the Gaussian of those of 500 pictures of
+        the generator, which stand for the public ones.
     """
 
     loss: str = "poincare"
@@ -67,164 +92,120 @@ class ModelInversion:
     def __post_init__(self) -> None:
         if self.loss not in LOSSES:
             raise ValueError(f"loss={self.loss!r} is not known; there are {', '.join(map(repr, LOSSES))}")
-        if not 1 <= self.kept <= self.candidates <= self.pool:
-            raise ValueError(
-                f"kept={self.kept}, candidates={self.candidates}, pool={self.pool}: the candidates come from the pool, and some are kept"
-            )
-        if self.steps < 1:
-            raise ValueError(f"steps={self.steps} is out of range; give 1 or more")
-
-    @torch.enable_grad()
-    def search(
-        self, model: nn.Module, generator: Generator, targets: Classes, seed: int = 0, beside: Sequence[nn.Module] = ()
-    ) -> Iterator[State]:
-        """Step by step: the latents of all candidates of all targets, (targets x candidates, width), class after class.
-
-        Each class is searched for as if it were alone: draws depend on the seed and the step and not on the other classes.
-        """
-        classes = _checked(model, generator, targets, beside)
-        w = self.select(model, generator, classes, seed).requires_grad_()
-        labels = classes.repeat_interleave(self.candidates).to(w.device)
-        stats = self.feature_stats(model, generator, seed) if self.anchor else None
-        # Log-variances, at first as large as those of the generator's own latents.
-        spread = torch.zeros_like(w, requires_grad=True) if self.fitted else None
-        optimiser = torch.optim.Adam([w] if spread is None else [w, spread], self.lr, self.betas)
-        rate = torch.optim.lr_scheduler.MultiStepLR(optimiser, [round(self.steps * part) for part in self.drops])
-        draw, own = torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed + 2)
-        whole = max(self.at_once // self.candidates * self.candidates, min(self.at_once, self.candidates))
-        for step in range(self.steps):
-            losses, gradients = [], []
-            rng_state = draw.get_state()
-            z = self.sample(w, spread, own)
-            prior_features = None if stats is None else stats[0] + stats[1] * _noise(stats[0].shape, own, w)
-            for part, names in zip(z.detach().split(whole), labels.split(whole), strict=True):
-                draw.set_state(rng_state)  # all candidates are looked at through the same view
-                part.requires_grad_()
-                with RightGradients():
-                    images = shown(generator, part, names)
-                    view = random_window(images, self.share, draw)
-                    loss = self.objective(model, beside, view, names, prior_features)  # (part,)
-                    if self.realism:
-                        loss = loss + self.realism * F.softplus(-generator.realism(images))  # type: ignore[attr-defined]
-                gradients.append(torch.autograd.grad(loss.sum(), part)[0])
-                losses.append(loss.detach())
-            if step == 0:
-                yield _state(0, w, losses, spread)
-            optimiser.zero_grad()
-            z.backward(torch.cat(gradients))
-            optimiser.step()
-            rate.step()
-            yield _state(step + 1, w, losses, spread)
 
     def run(
-        self, model: nn.Module, generator: Generator, targets: Classes, seed: int = 0, beside: Sequence[nn.Module] = ()
+        self, model: nn.Module, generator: Generator, targets: Classes, seed: int = 0, ensemble: Models = ()
     ) -> Result:
-        """The whole attack on these classes; see `search`.
+        """The attack on these classes. Each is searched for as if it were alone: draws depend on the seed and the step alone.
 
         model: the target, in eval mode from here on; its weights are not touched.  generator: see `generators`.
-        beside: models that have learnt the target's answers, see `distillation`; the loss is the mean over the target and them.
+        ensemble: models that have learnt the target's answers, see `distillation`; the loss is the mean over the target and them.
         Raises ValueError for a class that the model does not have, and for a generator whose images do not fit it.
         """
-        trace = []
-        for state in self.search(model, generator, targets, seed, beside):
-            if state.step == 0:
-                began = state.latents
-            trace.append(state.loss.mean().item())
-        labels = torch.as_tensor(targets).long().repeat_interleave(self.candidates).to(began.device)
+        classes = _checked(model, generator, targets, ensemble)
+        began = self.select(model, generator, classes, seed)
+        labels = classes.repeat_interleave(self.candidates).to(began.device)
+        latents = self._descend((model, *ensemble), generator, began, labels, seed)
         with torch.no_grad():
-            latents = self.sample(state.latents, state.spread, torch.Generator().manual_seed(seed + 3))
             images = _pictures(generator, latents, labels)
-            score = self.view_confidence(model, images, labels, seed)
+            score = self._view_confidence(model, images, labels, seed)
             places = score.view(-1, self.candidates).topk(self.kept, dim=1).indices  # (targets, kept)
             best = (places + torch.arange(len(places), device=places.device)[:, None] * self.candidates).flatten()
             likelihood = _likelihood(model, images[best], labels[best])
             first = _pictures(generator, began[best], labels[best])
-        rows = (images[best], labels[best], latents[best], likelihood, score[best], first)
-        whole: dict[str, Any] = {name: part.cpu() for name, part in zip(PARTS, rows, strict=True)}
-        return Result(**whole, trace=trace)
+        found = (images[best], labels[best], latents[best], likelihood, score[best], first)
+        return Result(*(part.cpu() for part in found))
 
     def run_once(
-        self, model: nn.Module, generator: Generator, targets: Classes, seed: int = 0, beside: Sequence[nn.Module] = ()
+        self, model: nn.Module, generator: Generator, targets: Classes, seed: int = 0, ensemble: Models = ()
     ) -> Result:
         """As `run`, once: the result is kept in the store under the contents of all that it depends on, and read from there afterwards."""
-        settings = {
-            "model": epoch_loop.fingerprint(model),
-            "generator": epoch_loop.fingerprint(generator),
-            "beside": [epoch_loop.fingerprint(each) for each in beside],
-            "targets": list(map(int, targets)),
-            "attack": self.settings(),
-            "seed": seed,
-        }
-        device = next(model.parameters()).device
-        run = store.keyed("model_inversion", settings, format=FORMAT, device=device)
+        asked = {"model": epoch_loop.fingerprint(model), "beside": [epoch_loop.fingerprint(each) for each in ensemble]}
+        settings = {"generator": epoch_loop.fingerprint(generator), "targets": list(map(int, targets)), "seed": seed}
+        settings |= {**asked, "attack": vars(self)}
+        run = store.keyed("model_inversion", settings, format=FORMAT, device=next(model.parameters()).device)
         if not run.complete:
-            found = self.run(model, generator, targets, seed, beside)
-            run.save("found", {name: getattr(found, name) for name in PARTS})
-            run.note("trace", found.trace)
+            run.save("found", vars(self.run(model, generator, targets, seed, ensemble)))
             run.finish()
-        return Result(**run.load("found"), trace=run.read("trace"))
+        return Result(**run.load("found"))
 
     @torch.no_grad()
     def select(self, model: nn.Module, generator: Generator, targets: Tensor, seed: int) -> Tensor:
-        """The first choice: of `pool` random latents those that the model takes for each class, by the mean over picture and mirror image.
+        """The first choice: of `pool` random latents those that the model takes for each class, by the mean over picture and mirror image;
+        (targets x candidates, width), class after class, the best first."""
 
-        Returns (targets x candidates, width), class after class, the best first.
-        """
+        def probabilities(w: Tensor, names: Tensor) -> Tensor:
+            images = generator.draw(w, names)
+            return (_softmax(model, images) + _softmax(model, images.flip(-1))) / 2
+
         pool = generator.map(generator.sample(self.pool, seed))
-        targets = targets.to(pool.device)
-
-        def probabilities(shown_as: Tensor) -> Tensor:
-            rows = []
-            for w in pool.split(_AT_ONCE):
-                images = shown(generator, w, shown_as.expand(len(w)))
-                rows.append((_softmax(model, images) + _softmax(model, images.flip(-1))) / 2)
-            return torch.cat(rows)  # (pool, classes)
-
-        if getattr(generator, "conditional", False):  # shows each latent under each class
-            likely = torch.stack([probabilities(target)[:, target] for target in targets], dim=1)
+        names = targets.to(pool.device)[:, None].expand(-1, len(pool))  # (targets, pool)
+        if generator.classes:  # shows each latent under each class
+            likely = torch.stack([_chunked(probabilities, pool, as_one)[:, as_one[0]] for as_one in names], dim=1)
         else:
-            likely = probabilities(targets[0])[:, targets]
+            likely = _chunked(probabilities, pool, names[0])[:, targets]
         best = likely.topk(self.candidates, dim=0).indices  # (candidates, targets)
         return pool[best.T.flatten()].clone()
 
-    def objective(
-        self,
-        model: nn.Module,
-        beside: Sequence[nn.Module],
-        view: Tensor,
-        targets: Tensor,
-        prior_features: Tensor | None,
-    ) -> Tensor:
-        """The loss of a view, the mean over the target and the models beside it, (n,); and how far the target's features stray.
+    @torch.enable_grad()
+    def _descend(self, models: Models, generator: Generator, began: Tensor, labels: Tensor, seed: int) -> Tensor:
+        """The latents (n, width) that the search ends with; where Gaussians are fitted, a draw from each."""
+        w = began.clone().requires_grad_()
+        spread = torch.zeros_like(w, requires_grad=self.fitted)  # log-variances, at first as of the generator's latents
+        optimiser = torch.optim.Adam([w, spread] if self.fitted else [w], self.lr, self.betas)
+        rate = torch.optim.lr_scheduler.MultiStepLR(optimiser, [round(self.steps * part) for part in self.drops])
+        views, draws, last = (torch.Generator().manual_seed(seed + more) for more in (0, 2, 3))
+        prior = self._feature_stats(models[0], generator, seed) if self.anchor else None
+        whole = max(self.at_once // self.candidates * self.candidates, min(self.at_once, self.candidates))
+        for _ in range(self.steps):
+            view = views.get_state()
+            z = self.sample(w, spread, draws)
+            point = None if prior is None else prior[0] + prior[1] * torch.randn(len(prior[0]), generator=draws).to(w)
+            gradients = []
+            for part, names in zip(z.detach().split(whole), labels.split(whole), strict=True):
+                views.set_state(view)  # all candidates are looked at through the same view
+                part.requires_grad_()
+                with RightGradients():
+                    images = generator.draw(part, names)
+                    loss = self.objective(models, random_window(images, self.share, views), names, point)
+                    if self.realism:
+                        loss = loss + self.realism * F.softplus(-generator.realism(images))
+                gradients.append(torch.autograd.grad(loss.sum(), part)[0])
+            optimiser.zero_grad()
+            z.backward(torch.cat(gradients))
+            optimiser.step()
+            rate.step()
+        return self.sample(w, spread, last).detach()
 
-        prior_features: the features (width,) that they are held against; None where they are free.
-        """
-        if prior_features is None:
-            own, away = model(preprocessing(model)(view)), None
-        else:
-            own, features = answer(model, view)
-            away = self.anchor * feature_distance(features, prior_features)
-        logits = [own, *(each(preprocessing(each)(view)) for each in beside)]
-        loss: Tensor = torch.stack([LOSSES[self.loss](each, targets) for each in logits]).mean(0)
-        return loss if away is None else loss + away
-
-    def sample(self, mean: Tensor, spread: Tensor | None, draw: torch.Generator) -> Tensor:
-        """Latents from Gaussians of these means and log-variances, (n, width) both, the same noise for each class; the means without."""
-        if spread is None:
+    def sample(self, mean: Tensor, spread: Tensor, draw: torch.Generator) -> Tensor:
+        """Latents from Gaussians of these means and log-variances, (n, width) both, the same noise for each class; else the means."""
+        if not self.fitted:
             return mean
-        noise = _noise((self.candidates, mean.shape[1]), draw, mean)
+        # drawn on the CPU, so that devices agree
+        noise = torch.randn(self.candidates, mean.shape[1], generator=draw).to(mean)
         return mean + (spread / 2).exp() * noise.repeat(len(mean) // self.candidates, 1)
 
+    def objective(self, models: Models, images: Tensor, targets: Tensor, point: Tensor | None) -> Tensor:
+        """The loss of pictures, the mean over the target, which stands first, and the models beside it, (n,).
+
+        point: the features (width,) that the target's are held against, see `anchor`; None where they are free.
+        """
+        features: list[Tensor] = []
+        head = models[0] if point is None else models[0].get_submodule(representations.last_linear(models[0]))
+        with head.register_forward_pre_hook(lambda _, inputs: features.append(inputs[0])):
+            logits = [each(preprocessing(each)(images)) for each in models]
+        loss = torch.stack([LOSSES[self.loss](each, targets) for each in logits]).mean(0)
+        return loss if point is None else loss + self.anchor * (features[0] - point).square().mean(1)
+
     @torch.no_grad()
-    def feature_stats(self, model: nn.Module, generator: Generator, seed: int) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation (width,) of the target's features over pictures of the generator, of all classes in turn."""
-        pool = generator.map(generator.sample(_USUAL, seed + 4))
-        labels = torch.arange(len(pool), device=pool.device) % getattr(generator, "classes", 1)
+    def _feature_stats(self, model: nn.Module, generator: Generator, seed: int) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation (width,) of the target's features over 500 pictures of the generator, of all classes in turn."""
+        pool = generator.map(generator.sample(500, seed + 4))
+        labels = torch.arange(len(pool), device=pool.device) % max(generator.classes, 1)
         features = representations.read(model, _pictures(generator, pool, labels))[representations.LAST]
         return features.mean(0).to(pool), features.std(0).to(pool)
 
-    @torch.no_grad()
-    def view_confidence(self, model: nn.Module, images: Tensor, labels: Tensor, seed: int) -> Tensor:
+    def _view_confidence(self, model: nn.Module, images: Tensor, labels: Tensor, seed: int) -> Tensor:
         """Mean probability of the target over `views` of each picture, the same views for all of them: (n,)."""
         if self.views == 0:
             return _likelihood(model, images, labels)
@@ -234,67 +215,41 @@ class ModelInversion:
             total += _likelihood(model, random_window(images, self.view_share, draw, (0.8, 1.2), mirror=True), labels)
         return total / self.views
 
-    def but(self, **changes: Any) -> ModelInversion:
-        """The same attack with some settings changed."""
-        return replace(self, **changes)
 
-    def settings(self) -> dict[str, Any]:
-        """The fields, as plain JSON.  `ModelInversion(**settings)` undoes it."""
-        return asdict(self)
-
-
-def _checked(model: nn.Module, generator: Generator, targets: Classes, beside: Sequence[nn.Module]) -> Tensor:
+def _checked(model: nn.Module, generator: Generator, targets: Classes, ensemble: Models) -> Tensor:
     """The targets as a tensor, if the models, which are in eval mode from here on, and the generator fit together."""
-    labels = torch.as_tensor(targets)
-    if labels.ndim != 1 or len(labels) == 0 or labels.is_floating_point() or len(labels.unique()) < len(labels):
-        raise ValueError(f"targets={targets!r}: give one or more different classes, as whole numbers")
+    shape, trained_on = tuple(generator.shape), getattr(model, "image_shape", None)
+    if trained_on and tuple(trained_on) != shape:
+        raise ValueError(f"generator: its images are {shape}, and the target was trained on {tuple(trained_on)}")
     w = generator.map(generator.sample(1, 0))
-    with torch.no_grad():
-        image = shown(generator, w, torch.zeros(1, dtype=torch.long, device=w.device))  # (1, *shape)
-        try:
-            answers = [_softmax(each.eval(), image) for each in (model, *beside)]  # (1, classes) each
-        except (RuntimeError, ValueError, AssertionError) as error:
-            raise ValueError(
-                f"generator: its images are {tuple(generator.shape)}, which this {type(model).__name__} does not take ({error}); "
-                "the two have to agree in size, in channels, in float type and in their device"
-            ) from None
-    trained_on = tuple(getattr(model, "image_shape", None) or generator.shape)
-    if trained_on != tuple(generator.shape):
-        raise ValueError(
-            f"generator: its images are {tuple(generator.shape)}, and the target was trained on {trained_on}; fit one for that size"
-        )
-    classes = answers[0].shape[1]
-    if not answers[0].isfinite().all() or {each.shape[1] for each in answers} | {
-        getattr(generator, "classes", classes)
-    } != {classes}:
-        raise ValueError(
-            f"model: its {classes} classes are to be finite, and those of the generator and of the models beside it"
-        )
-    if (out := labels[(labels < 0) | (labels >= classes)]).numel():
-        raise ValueError(f"targets: class {int(out[0])} is none of the target's; it has 0 to {classes - 1}")
-    return labels.long()
-
-
-def _noise(shape: Sequence[int], draw: torch.Generator, like: Tensor) -> Tensor:
-    """Standard normal numbers, drawn on the CPU so that devices agree."""
-    return torch.randn(tuple(shape), generator=draw).to(like)
-
-
-def _state(step: int, w: Tensor, losses: list[Tensor], spread: Tensor | None) -> State:
-    return State(step, w.detach().clone(), torch.cat(losses), None if spread is None else spread.detach().clone())
+    image = generator.draw(w, torch.zeros(1, dtype=torch.long, device=w.device)).detach()
+    try:
+        answers = {_softmax(each.eval(), image).shape[1] for each in (model, *ensemble)}
+    except (RuntimeError, ValueError, AssertionError) as error:
+        raise ValueError(f"generator: its images are {shape}, which this model does not take ({error})") from None
+    classes = max(answers)
+    if len(answers | {generator.classes or classes}) > 1:
+        raise ValueError(f"generator, ensemble: {answers}, {generator.classes} classes; give some of the target's")
+    labels = torch.as_tensor(targets).long()
+    if not len(labels) or len(labels.unique()) < len(labels) or labels.min() < 0 or labels.max() >= classes:
+        raise ValueError(f"targets={targets!r}: give one or more different classes of the target's, 0 to {classes - 1}")
+    return labels
 
 
 def _softmax(model: nn.Module, images: Tensor) -> Tensor:
     return model(preprocessing(model)(images)).softmax(1)
 
 
+def _chunked(function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
+    """What a function without gradients makes of these rows, 256 in one pass."""
+    return torch.cat([function(*some) for some in zip(*(each.split(256) for each in rows), strict=True)])
+
+
 def _likelihood(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
     """The model's probability for each picture's target, (n,)."""
-    parts = zip(images.split(_AT_ONCE), labels.split(_AT_ONCE), strict=True)
-    return torch.cat([_softmax(model, some)[torch.arange(len(some)), classes] for some, classes in parts])
+    return _chunked(lambda x, y: _softmax(model, x)[torch.arange(len(x)), y], images, labels)
 
 
 def _pictures(generator: Generator, latents: Tensor, labels: Tensor) -> Tensor:
     """As a file would hold them: a generator whose pixels leave [0, 1], as StyleGAN2's may in the search, is cut off here."""
-    parts = zip(latents.split(_AT_ONCE), labels.split(_AT_ONCE), strict=True)
-    return torch.cat([shown(generator, w, names) for w, names in parts]).clamp(0, 1)
+    return _chunked(generator.draw, latents, labels).clamp(0, 1)

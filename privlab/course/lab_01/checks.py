@@ -40,7 +40,7 @@ whose_threshold = function(
     [(torch.tensor(v), torch.tensor(vm).bool(), torch.tensor(s), torch.tensor(sm).bool()) for v, vm, s, sm in SCORES],
     {
         "That is the oracle: its threshold is chosen on the victim, whose members the attacker does not know, and wants to find out.":
-            lambda v, vm, s, sm: roc.oracle_accuracy(v, vm),
+            lambda v, vm, s, sm: roc.accuracy(v, vm, roc.best_threshold(v, vm)),
         "That is plain accuracy. Balanced accuracy is the mean of two rates: members found, and non-members left alone.":
             lambda v, vm, s, sm: ((v >= roc.best_threshold(s, sm)) == vm).double().mean(),
         "That is the share of members found. The share of the non-members that are left alone counts as much.":

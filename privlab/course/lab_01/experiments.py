@@ -10,7 +10,6 @@ Protocol 2: the likelihood ratio asks about a mirror image only where the traini
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -42,7 +41,7 @@ Score = Callable[[Answers, int], Tensor]  # of one model's answers on the audite
 def five_labels(said: Answers, model: int) -> Tensor:
     """Of an attacker who is told labels alone, of the image and of the image moved by a pixel to each side."""
     pictures = [0, *range(2, said.at().shape[1])]  # not the mirror image
-    return network_based.augmentation_gap(said.at()[model, pictures, : said.audited], said.of(model)[1])
+    return signals.correct(said.at()[model, pictures, : said.audited], said.of(model)[1]).mean(0)
 
 
 def by_threshold(said: Answers, victim: int, score: Score) -> float:
@@ -55,11 +54,9 @@ def by_threshold(said: Answers, victim: int, score: Score) -> float:
 def by_class_thresholds(said: Answers, victim: int) -> float:
     """Accuracy of the modified entropy with a threshold for each class, of the shadow model (Song & Mittal 2021)."""
     logits, labels, members = said.of(said.shadow(victim))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a class that no member has takes the threshold of all
-        thresholds = network_based.class_thresholds(signals.modified_entropy(logits, labels), labels, members)
+    thresholds = network_based.class_thresholds(signals.modified_entropy(logits, labels), labels, members)
     logits, labels, members = said.of(victim)
-    scores = network_based.by_class(signals.modified_entropy(logits, labels), labels, thresholds)
+    scores = signals.modified_entropy(logits, labels) - thresholds[labels]
     return roc.accuracy(scores, members, 0.0)
 
 
@@ -109,7 +106,7 @@ def share_above(one: Answers, other: Answers) -> float:
     """The share of false-positive rates, evenly on a log axis from LOW false positives up to one half, where `one` has no lower TPR."""
     grid = np.geomspace(LOW / int((~one.members).sum()), 0.5, 100)  # on the right all curves meet
     curves = [roc.curve(said.ratios().flatten(), said.members.flatten()) for said in (one, other)]
-    above, below = (roc.band([curve], grid)[1] for curve in curves)
+    above, below = (curve.at(grid) for curve in curves)
     return float((above >= below).mean())
 
 

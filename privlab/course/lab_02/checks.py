@@ -70,7 +70,7 @@ def mended(given: tuple, signal: Callable = signals.margin) -> Tensor:
     victim, models, keep, pixels, labels = given
     with torch.no_grad():
         own, *others = (signal(model(pixels), labels)[:, None] for model in (victim, *models))
-    fit = lira.gaussians(torch.stack(others), keep, "per-example", online=False)
+    fit = lira.gaussians(torch.stack(others), keep, "per-example")
     return ((own - fit.mean_out) / fit.std_out)[:, 0]
 
 

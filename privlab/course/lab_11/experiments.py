@@ -79,8 +79,8 @@ def skips(
             yield f"attacc[{name}, {variant}]", one.attacc
             yield f"likelihood[{name}, {variant}]", one.likelihood
             yield f"dist_eval[{name}, {variant}]", one.dist_eval
-            back = gradient_flow.norms(fleet.model(0), one.result.first, one.result.targets, losses.poincare)
-            yield f"gradient_norm[{name}, {variant}, input]", back["input"].median().item()
+            back = gradient_flow.input_norms(fleet.model(0), one.result.first, one.result.targets, losses.poincare)
+            yield f"gradient_norm[{name}, {variant}, input]", back.median().item()
         yield f"picture[photograph_then_variants, {label}]", here.strip(*(one for _, one in shown.values()))
     for network in plain:
         one = here.inverted(here.network(network))

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 
 from privlab import data
 from privlab.attacks import model_inversion
-from privlab.attacks.model_inversion import conditional_gan, distillation, evaluation, gans
+from privlab.attacks.model_inversion import distillation, evaluation, gans
 from privlab.defences import architecture, dp_sgd, regularisers
 from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Size, Values, experiment
@@ -251,7 +251,7 @@ def stronger_attacks(
         victim = fleet.model(0).to(device)
         yield f"acc[{faces}, {name}]", 100 * fleet.right(0, draw.test)
         kedmi = gans.kedmi(draw.public, victim, recipe, **quiet)
-        plg_mi = conditional_gan.plg_mi(draw.public, victim, recipe, each=labelled, **quiet)
+        plg_mi = gans.plg_mi(draw.public, victim, recipe, each=labelled, **quiet)
         beside = []
         for student, shape in [*STUDENTS.items()][:students]:
             model = {**shape, "in_chans": draw.public.shape[1]}

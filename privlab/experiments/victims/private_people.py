@@ -19,8 +19,8 @@ from torch import Tensor
 
 from privlab import data
 from privlab.attacks import model_inversion
-from privlab.attacks.model_inversion import evaluation, generators, results, stylegan2
-from privlab.attacks.model_inversion.results import Result
+from privlab.attacks.model_inversion import evaluation, generators, search, stylegan2
+from privlab.attacks.model_inversion.search import Result
 from privlab.data.private_public import PrivatePublic
 from privlab.experiments.pictures import tiled
 from privlab.training import RECIPES, Recipe, shadow_models
@@ -169,8 +169,8 @@ class People:
         chunk = self.people if self.people <= 50 else 10  # an interruption costs no more than ten people
         parts = [range(a, min(a + chunk, self.people)) for a in range(0, self.people, chunk)]
         model, prior = fleet.model(0, at).to(self.device), self.prior.to(self.device)
-        best = results.joined([self.attack.run_once(model, prior, some, self.seed) for some in parts]).best(self.shown)
-        score = self.judge.score(best.images, best.targets, model)
+        best = search.joined([self.attack.run_once(model, prior, some, self.seed) for some in parts]).best(self.shown)
+        score = self.judge.score(best.images, best.targets)
         return Reconstruction(
             acc=100 * fleet.right(0, self.draw.test, at),
             attacc=100 * score.accuracy,
@@ -267,4 +267,4 @@ def _stylegan(side: int) -> stylegan2.StyleGAN2:
     if not network:
         wanted = f"a checkout of stylegan2-ada-pytorch, {os.pathsep!r}, and the network of data_scripts/stylegan.py"
         raise ValueError(f"PRIVLAB_FACE_GENERATOR={place!r}; give {wanted}")
-    return stylegan2.StyleGAN2(checkout, network, crop=800, resize=side, clip=False)
+    return stylegan2.StyleGAN2(checkout, network, crop=800, resize=side)

@@ -190,7 +190,7 @@ def rates(scores: Tensor, members: Tensor) -> dict[str, float]:
     scores, members: (models, n).
     """
     of = (scores.flatten(), members.flatten())
-    low, high = 100 * roc.band([roc.curve(*of)], [0.001, 0.01])[1]
+    low, high = 100 * roc.curve(*of).at([0.001, 0.01])
     return {"auc": roc.auc(*of), "tpr_at_fpr_0p01": float(high), "tpr_at_fpr_0p001": float(low)}
 
 

@@ -65,15 +65,13 @@ def close(found, expected, tolerance=1e-10):
 
 
 @every_mode
-@pytest.mark.parametrize("models, pairs", [(6, False), (6, True), (8, False), (10, True)])
+@pytest.mark.parametrize("models, pairs", [(6, False), (8, True)])
 def test_every_target_is_the_definition_target_by_target(mode, models, pairs):
     keep = data.in_out(12, models, 0, pairs)
     phi = margins(keep)
     found = lira.every_target(phi, keep, **mode, pairs=pairs)
     assert found.shape == (models, 12) and found.dtype == torch.float64
-    expected = by_definition(phi, keep, mode, pairs)
-    close(found, expected)
-    close(lira.score(phi[0], phi[1:], keep[1:], **mode), definition(*(x.numpy() for x in (phi[0], phi[1:], keep[1:])), **mode))  # fmt: skip
+    close(found, by_definition(phi, keep, mode, pairs))
 
 
 @every_mode
@@ -89,7 +87,7 @@ def test_by_hand_online():
     keep = torch.tensor([1, 0, 1, 0, 0]).bool()[:, None]
     fit = lira.gaussians(shadows, keep, "per-example")
     close(torch.cat(fit).flatten(), [4, 2**0.5, 1, 1])
-    close(lira.score(torch.tensor([[4.0]]), shadows, keep, variance="per-example"), [-np.log(2) / 2 + 9 / 2])
+    close(lira.statistic(torch.tensor([[4.0]]).double(), fit, online=True), [[-np.log(2) / 2 + 9 / 2]])
 
 
 def test_by_hand_spreads():
@@ -103,23 +101,18 @@ def test_by_hand_spreads():
 
 
 def test_an_offline_attack_needs_no_shadow_that_knows_the_sample():
-    """Not one is trained on any: the usual case. And one shadow will do, where the std is of all samples."""
+    """Not one is trained on any: the usual case."""
     never = torch.zeros(5, 6, dtype=torch.bool)
     phi = margins(never)
-    fit = lira.gaussians(phi[1:], never[1:], online=False)
-    assert fit.mean_in.isnan().all() and fit.std_in.isnan().all() and fit.std_in.shape == (6, 2)
     for variance in lira.VARIANCES:
-        expected = definition(phi[0].numpy(), phi[1:].numpy(), never[1:].numpy(), False, variance)
-        close(lira.score(phi[0], phi[1:], never[1:], online=False, variance=variance), expected)
-    one = lira.score(phi[0], phi[1:2], never[1:2], online=False)
-    close(one, -norm.logsf(phi[0], phi[1], phi[1].std()).mean(1))
+        found = lira.every_target(phi, never, online=False, variance=variance)
+        close(found, by_definition(phi, never, dict(online=False, variance=variance)))
 
 
-def test_arrays_and_float32_will_do_and_nothing_is_changed():
+def test_float32_will_do_and_nothing_is_changed():
     keep = data.in_out(4, 6, 0)
     phi = margins(keep)
     before = phi.clone(), keep.clone()
-    assert torch.equal(lira.every_target(phi.numpy(), keep.numpy()), lira.every_target(phi, keep))
     assert torch.equal(lira.every_target(phi.float(), keep), lira.every_target(phi.float().double(), keep))
     for mode in MODES:
         lira.every_target(phi, keep, **mode)
@@ -130,13 +123,12 @@ def test_arrays_and_float32_will_do_and_nothing_is_changed():
 
 
 @every_mode
-@pytest.mark.parametrize("pairs", [False, True])
-def test_a_model_that_diverged_does_not_blur_the_others(mode, pairs):
+def test_a_model_that_diverged_does_not_blur_the_others(mode):
     """One model's scores are 1e9 times as large. Once it is the target, nothing of it is left in the sums of its shadows."""
-    keep = data.in_out(10, 8, 0, pairs)
+    keep = data.in_out(10, 8, 0)
     phi = margins(keep)
     phi[3] *= 1e9
-    found, expected = lira.every_target(phi, keep, **mode, pairs=pairs), by_definition(phi, keep, mode, pairs)
+    found, expected = lira.every_target(phi, keep, **mode), by_definition(phi, keep, mode)
     others = torch.arange(8) != 3
     close(found[others], expected[others], 1e-9)
     close(found[3], expected[3], 1e-5)  # a difference of squares of 1e18, in either computation
@@ -164,15 +156,6 @@ def test_the_floor(mode):
     assert lira.every_target(torch.zeros(8, 6, 1), keep, **mode).isfinite().all()
 
 
-def test_what_margins_meet_is_made_on_their_device():
-    keep = data.in_out(6, 4, 0, pairs=True)
-    phi = margins(keep)
-    wanted = lira._fit(phi, keep, lira.shadows_of_each(phi, True), True, "fixed")
-    with torch.device("meta"):  # for what is told no device
-        made = lira._fit(phi, keep, lira.shadows_of_each(phi, True), True, "fixed")
-    assert all(map(torch.equal, made, wanted))
-
-
 # -- laws -----------------------------------------------------------------------------------------------------------------
 
 
@@ -186,19 +169,6 @@ def test_unit_and_zero_of_the_margins_do_not_matter(seed, shift, factor, pairs):
         close(lira.every_target(factor * phi + shift, keep, **mode, pairs=pairs), scores, 1e-6)
         if mode["online"]:  # two Gaussians have no direction either
             close(lira.every_target(-phi, keep, **mode, pairs=pairs), scores, 1e-8)
-
-
-@settings(max_examples=10)
-@given(st.integers(0, 10**6))
-def test_the_order_of_samples_models_and_queries_does_not_matter(seed):
-    g = torch.Generator().manual_seed(seed)
-    keep = data.in_out(7, 8, seed)
-    phi = margins(keep, seed=seed)
-    samples, models = torch.randperm(7, generator=g), torch.randperm(8, generator=g)
-    for mode in MODES:
-        scores = lira.every_target(phi, keep, **mode)
-        moved = lira.every_target(phi[models][:, samples].flip(2), keep[models][:, samples], **mode)
-        close(moved, scores[models][:, samples], 1e-9)
 
 
 def auc(scores, keep):
@@ -216,11 +186,10 @@ def test_higher_means_member(mode):
 
 def test_the_tail_does_not_saturate():
     """-log P[Z > phi] at 10, 30, 100 and 1000 stds: 1 - cdf is 0 from 9 on."""
-    keep = torch.zeros(5, 4, dtype=torch.bool)
-    phi = margins(keep, queries=1)
+    phi = margins(torch.zeros(5, 4).bool(), queries=1)
+    fit = lira.gaussians(phi, torch.zeros(5, 4).bool())
     z = torch.tensor([10.0, 30, 100, 1000]).double()[:, None]
-    scores = lira.score(phi.mean(0) + z * phi.std(), phi, keep, online=False)
-    close(scores, -norm.logsf(z.numpy())[:, 0], 1e-9)
+    close(lira.statistic(fit.mean_out + z * fit.std_out, fit, online=False), -norm.logsf(z.numpy()), 1e-9)
 
 
 # -- the trap -------------------------------------------------------------------------------------------------------------
@@ -251,45 +220,19 @@ def test_on_noise(mode, pairs):
 
 KEEP = data.in_out(5, 6, 0)
 PHI = margins(KEEP)
-HOLE = PHI.clone()
-HOLE[1, 2] = torch.nan
 
 
 @pytest.mark.parametrize(
     "changes, message",
     [
-        (dict(variance="global"), "variance='global' is not known; give 'fixed' or 'per-example' or 'pooled'"),
-        (dict(phi=torch.zeros(6, 5)), r"phi: got shape \(6, 5\) of torch.float32; give floats \(models, n, queries\)"),
-        (dict(phi=PHI.long()), "phi: got shape .* of torch.int64"),
-        (dict(phi=HOLE), "phi: 2 of 60 margins are NaN or infinite; take signals.margin"),
-        (dict(keep=KEEP.T), r"keep: got shape \(5, 6\) of torch.bool; give bools of shape \(6, 5\), a row for each model"),
-        (dict(keep=KEEP.double()), r"keep: got shape \(6, 5\) of torch.float64"),
-        (dict(phi=PHI[:1], keep=KEEP[:1]), "keep: 1 model has no shadows"),
-        (dict(phi=PHI[:5], keep=KEEP[:5], pairs=True), "pairs=True, but 5 models leave one over"),
-        (dict(pairs=True), "pairs=True, but rows 2k and 2k . 1 of keep agree on some sample; draw complementary halves"),
-        (dict(keep=KEEP & False), "sample 0 is in for 0 of 6 models, one of which can be the target, and .* needs 2; 5 of 5"),
-        (dict(keep=KEEP | True, online=False), "keep: sample 0 is out for 0 of 6 models"),
-        (dict(phi=PHI[:4], keep=data.in_out(5, 4, 0), variance="per-example"), "in for 2 of 4 models, .* variance='per-example' needs 3"),
+        (dict(phi=PHI[..., 0]), r"phi: got shape \(6, 5\) .*; give finite \(models, n, queries\)"),
+        (dict(phi=PHI.where(PHI > 0, torch.nan)), "phi: got shape .* give finite"),
+        (dict(pairs=True), "keep: pairs=True, but rows 2k and 2k . 1 are no complementary halves"),
+        (dict(keep=KEEP & False), "keep: some sample is on one side of fewer than 2 models"),
+        (dict(keep=KEEP | True, online=False), "keep: some sample is on one side of fewer than 2 models"),
+        (dict(phi=PHI[:4], keep=data.in_out(5, 4, 0), variance="per-example"), "fewer than 3 models; put each in half"),
     ],
-)  # fmt: skip
+)
 def test_errors(changes, message):
     with pytest.raises(ValueError, match=message):
         lira.every_target(**(dict(phi=PHI, keep=KEEP) | changes))
-
-
-@pytest.mark.parametrize(
-    "target, message",
-    [
-        (torch.zeros(5), r"target: got shape \(5,\), 0 values NaN or infinite; give finite margins of shape \(5, 2\)"),
-        (torch.full((5, 2), torch.nan), r"target: got shape \(5, 2\), 10 values NaN"),
-    ],
-)
-def test_errors_of_the_target(target, message):
-    with pytest.raises(ValueError, match=message):
-        lira.score(target, PHI, KEEP)
-
-
-def test_one_shadow_a_side_has_no_spread_within_a_sample():
-    keep = torch.tensor([[True], [False]])
-    with pytest.raises(ValueError, match="on one side no sample has 2 shadows, which leaves variance='pooled' nothing"):
-        lira.gaussians(torch.zeros(2, 1, 1), keep, "pooled")

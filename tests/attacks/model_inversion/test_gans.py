@@ -1,5 +1,4 @@
-"""GANs with their discriminators: losses by hand, how bright images are, KEDMI's target in the loop, and the same bits
-after an interruption."""
+"""GANs and students: losses and pseudo-labels by hand, what a trained one draws and says, and the same bits after an interruption."""
 
 import copy
 import math
@@ -10,14 +9,15 @@ import torch
 from torch import nn
 from weights import same
 
-from privlab import compute
+from privlab import compute, training
 from privlab.attacks import model_inversion
-from privlab.attacks.model_inversion import conditional_gan, gans
+from privlab.attacks.model_inversion import distillation, gans
 from privlab.data import Normalise
 from privlab.training import epoch_loop
 
 DARK = (torch.rand(64, 1, 16, 16, generator=torch.Generator().manual_seed(0)) * 50).to(torch.uint8)  # brightness .1
 SMALL = model_inversion.GANRecipe(epochs=3, seed=1, width=8, channels=4, batch_size=16, lr=2e-3)
+TINY = dict(img_size=16, patch_size=8, in_chans=1, embed_dim=16, depth=1, num_heads=1, drop_rate=0.1)
 
 
 def classifier(classes=3, seed=0):
@@ -30,29 +30,42 @@ def classifier(classes=3, seed=0):
     return model
 
 
-def gmi(root, watch=None, **changes):
-    return gans.gmi(DARK, replace(SMALL, **changes), root=root, watch=watch, progress=False)
+def gmi(images=DARK, target=None, watch=None, **changes):
+    return gans.gmi(images, replace(SMALL, **changes), watch=watch, progress=False)
 
 
-def kedmi(root, images=DARK, target=None, watch=None, entropy=0.0064, **changes):
-    settings = dict(entropy=entropy, root=root, watch=watch, progress=False)
-    return gans.kedmi(images, target or classifier(), replace(SMALL, **changes), **settings)
+def kedmi(images=DARK, target=None, watch=None, **changes):
+    return gans.kedmi(images, target or classifier(), replace(SMALL, **changes), watch=watch, progress=False)
 
 
-def plg_mi(root, images=DARK, target=None, watch=None, each=24, margin=0.2, share=(0.8, 1.0), **changes):
-    settings = dict(each=each, margin=margin, share=share, root=root, watch=watch, progress=False)
-    return conditional_gan.plg_mi(images, target or classifier(), replace(SMALL, **changes), **settings)
+def plg_mi(images=DARK, target=None, watch=None, each=24, **changes):
+    settings = dict(each=each, watch=watch, progress=False)
+    return gans.plg_mi(images, target or classifier(), replace(SMALL, **changes), **settings)
 
 
-TRAIN = {"gmi": gmi, "kedmi": kedmi, "plg_mi": plg_mi}
+def student(images=DARK, target=None, **changes):
+    how = dict(epochs=3, seed=1, model=TINY, batch_size=16, progress=False) | changes
+    return distillation.distil(target or classifier(), "vit_cifar", images, **how)
+
+
+GANS = {"gmi": gmi, "kedmi": kedmi, "plg_mi": plg_mi}
+TRAIN = {**GANS, "student": student}
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVLAB_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    return {kind: train(tmp_path_factory.mktemp(kind)) for kind, train in TRAIN.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PRIVLAB_STORE", str(tmp_path_factory.mktemp("whole")))
+        return {kind: train() for kind, train in TRAIN.items()}
 
 
-# -- losses ----------------------------------------------------------------------------------------------------------------
+# -- by hand ---------------------------------------------------------------------------------------------------------------
 
 
 def test_kedmis_discriminator_loss_by_hand():
@@ -68,42 +81,90 @@ def test_kedmis_generator_loss_by_hand():
     """Mean features (2, 1) and (0, 4): |2| and |-3|, a mean of 2.5; entropies of a fair coin and of a certain answer."""
     features, wanted = torch.tensor([[1.0, 0.0], [3.0, 2.0]]), torch.tensor([[0.0, 4.0]])
     logits = torch.tensor([[5.0, 5.0], [500.0, 0.0]])
-    assert gans.generator_loss(features, wanted, logits, 0.0).item() == pytest.approx(2.5)
-    assert gans.generator_loss(features, wanted, logits, 0.1).item() == pytest.approx(2.5 + 0.1 * math.log(2) / 2)
+    got = gans.generator_loss(features, wanted, logits)
+    assert got.item() == pytest.approx(2.5 + 1e-4 * 64 * math.log(2) / 2)
 
 
 def test_realism_is_the_log_sum_exp_of_the_classes_and_the_one_logit_without(whole):
     images = torch.rand(5, 1, 16, 16, generator=torch.Generator().manual_seed(0))
     for kind, width in (("gmi", 1), ("kedmi", 3)):
-        logits, features = whole[kind].judged(images)
-        assert logits.shape == (5, width) and len(features) == 5
-        expected = logits.double().exp().sum(1).log()
-        torch.testing.assert_close(whole[kind].realism(images).double(), expected, rtol=1e-5, atol=1e-5)
+        logits, _ = whole[kind].judged(images)
+        assert logits.shape == (5, width)
+        torch.testing.assert_close(whole[kind].realism(images), logits.exp().sum(1).log(), rtol=1e-5, atol=1e-5)
+
+
+def test_pseudo_labels_by_hand():
+    """Image 3 serves both classes, image 1 none."""
+    said = torch.tensor([[0.9, 0.1], [0.5, 0.5], [0.3, 0.7], [0.8, 0.6]])
+    places, labels = gans.pseudo_labels(said, 2)
+    assert (places.tolist(), labels.tolist()) == ([0, 3, 2, 3], [0, 0, 1, 1])
+
+
+def test_class_batch_norm_by_hand():
+    norm = gans.ClassBatchNorm(1, 2)
+    with torch.no_grad():
+        norm.scale.weight[1], norm.shift.weight[1] = 3.0, 5.0
+    x = torch.tensor([-1.0, 1.0]).view(2, 1, 1, 1)  # mean 0, variance 1
+    assert norm(x, torch.tensor([0, 1])).flatten().tolist() == pytest.approx([-1, 3 * 1 + 5], abs=1e-4)
+
+
+def test_the_opponents_logit_is_a_line_plus_a_projection():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        opponent = gans.Projection((1, 16, 16), 4, 3).eval()
+    images, labels = torch.rand(5, 1, 16, 16, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 2, 1, 0])
+    features = opponent.body(images).sum((2, 3))
+    weights = opponent.plain.weight[0] + opponent.classes.weight[labels]
+    torch.testing.assert_close(opponent(images, labels), opponent.plain.bias[0] + (features * weights).sum(1))
+    for weight in (opponent.plain.weight, opponent.classes.weight, opponent.body[0].weight.flatten(1)):
+        assert torch.linalg.matrix_norm(weight, 2).item() == pytest.approx(1, abs=0.15)  # after few power iterations
 
 
 # -- training --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["gmi", "kedmi"])
-def test_it_tells_public_images_from_noise(kind, tmp_path):
+def test_it_tells_public_images_from_noise(kind):
     """After enough epochs for made images, grey at first, to become dark; bright noise is neither."""
-    made = TRAIN[kind](tmp_path, epochs=25)
-    images = made.synthesise(made.sample(64, 5))
-    assert images.mean() < 0.3
+    made = TRAIN[kind](epochs=25)
+    assert made.synthesise(made.sample(64, 5)).mean() < 0.3
     noise = torch.rand(64, 1, 16, 16, generator=torch.Generator().manual_seed(1))
     assert made.realism(DARK.float() / 255).mean() > made.realism(noise).mean()
-    w = made.sample(2, 0).requires_grad_()
-    (slope,) = torch.autograd.grad(made.realism(made.synthesise(w)).sum(), w)
-    assert slope.abs().min() > 0
 
 
-@pytest.mark.parametrize("train", [kedmi, plg_mi])
-def test_the_target_is_left_as_it_was_and_the_callers_random_state_stays(train, tmp_path):
+def test_a_trained_generator_draws_the_class_it_is_told():
+    """The target tells pictures with a bright left half from those with a bright right one."""
+    images = torch.rand(64, 1, 16, 16, generator=torch.Generator().manual_seed(0)) * 0.2
+    images[::2, :, :, :8] += 0.6
+    images[1::2, :, :, 8:] += 0.6
+    target = nn.Sequential(nn.AvgPool2d((16, 8)), nn.Flatten(), nn.Linear(2, 2))
+    target[2].weight.data, target[2].bias.data = 6 * torch.eye(2), torch.zeros(2)
+    made = plg_mi(images, target, each=32, epochs=30, lr=1e-2)
+    z = made.sample(32, 3)
+    halves = (made.synthesise(z, torch.full((32,), label)) for label in (0, 1))
+    left, right = ((x[..., :8].mean() - x[..., 8:].mean()).item() for x in halves)
+    assert left > 0.2 and right < -0.2
+
+
+def test_a_student_comes_to_answer_as_the_target_does():
+    target = classifier().eval()
+
+    def apart(epochs):
+        made = student(target=target, epochs=epochs)
+        assert made.normalise == target.normalise
+        said, taught = (training.logits(model, DARK).log_softmax(1) for model in (made, target))
+        return nn.functional.kl_div(said, taught, reduction="batchmean", log_target=True).item()
+
+    assert apart(30) < 0.5 * apart(1)
+
+
+@pytest.mark.parametrize("kind", ["kedmi", "plg_mi", "student"])
+def test_the_target_is_left_as_it_was_and_the_callers_random_state_stays(kind):
     target = classifier().train()
     before = copy.deepcopy(target.state_dict())
     torch.manual_seed(5)
     state = torch.get_rng_state()
-    train(tmp_path, target=target)
+    TRAIN[kind](target=target)
     assert torch.equal(state, torch.get_rng_state())
     assert same(target, before)
     assert target.training and all(p.grad is None and p.requires_grad for p in target.parameters())
@@ -111,24 +172,17 @@ def test_the_target_is_left_as_it_was_and_the_callers_random_state_stays(train, 
 
 @pytest.mark.parametrize("kind", TRAIN)
 @pytest.mark.parametrize("epoch", [1, 2])
-def test_an_interrupted_training_goes_on_to_the_same_bits(kind, epoch, whole, tmp_path):
-    seen = []
-
-    def watch(done, _):
-        seen.append(done)
-        if len(seen) == epoch + 1:  # in the middle of the next epoch, before it is kept
-            raise KeyboardInterrupt
-
+def test_an_interrupted_training_goes_on_to_the_same_bits(kind, epoch, whole, stop_behind_save):
+    saved = stop_behind_save(epoch)
     with pytest.raises(KeyboardInterrupt):
-        TRAIN[kind](tmp_path, watch=watch)
-    assert same(TRAIN[kind](tmp_path, watch=watch), whole[kind])
-    assert seen == [*range(1, epoch + 2), *range(epoch + 1, 4)]  # what was kept was not trained again
-    again = TRAIN[kind](tmp_path, watch=watch)
-    assert same(again, whole[kind]) and len(seen) == 4 and not again.training
+        TRAIN[kind]()
+    made = TRAIN[kind]()
+    assert same(made, whole[kind]) and saved.count("checkpoint") == 3 + 1  # and one that empties it
+    assert not made.training and not any(p.requires_grad for p in made.parameters())
 
 
 @pytest.mark.parametrize("dies", ["save", "finish"])
-def test_killed_between_the_last_epoch_and_the_end(whole, tmp_path, monkeypatch, dies):
+def test_killed_between_the_last_epoch_and_the_end(whole, monkeypatch, dies):
     real, trained = epoch_loop.train, []
     monkeypatch.setattr(epoch_loop, "train", lambda *a, **b: trained.append(1) or real(*a, **b))
     with monkeypatch.context() as patched:
@@ -138,53 +192,41 @@ def test_killed_between_the_last_epoch_and_the_end(whole, tmp_path, monkeypatch,
         else:
             patched.setattr(compute.Run, "save", lambda self, n, t: save(self, n, t) if t else 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            gmi(tmp_path)
-    assert same(gmi(tmp_path), whole["gmi"]) and trained == [1]
+            gmi()
+    assert same(gmi(), whole["gmi"]) and trained == [1]
 
 
-def test_a_watcher_changes_nothing(whole, tmp_path):
+def test_a_watcher_changes_nothing(whole):
     def watch(done, made):
         torch.rand(3)
         assert not any(part.training for part in made.generator.modules())
         seen.append(made.synthesise(made.sample(4, 0)).detach())
 
     seen = []
-    made = TRAIN["kedmi"](tmp_path, watch=watch)
+    made = kedmi(watch=watch)
     assert same(made, whole["kedmi"]) and len(seen) == 3 and not torch.equal(seen[0], seen[1])
     assert torch.equal(seen[2], made.synthesise(made.sample(4, 0)))
 
 
-OWN = {"kedmi": [dict(entropy=1.0)], "plg_mi": [dict(each=23), dict(margin=0.3), dict(share=(0.9, 1.0))]}
-
-
-@pytest.mark.parametrize("kind", OWN)
-def test_the_key_is_what_the_weights_depend_on(kind, whole, tmp_path, monkeypatch):
-    TRAIN[kind](tmp_path)
+@pytest.mark.parametrize("kind", ["kedmi", "plg_mi", "student"])
+def test_the_key_is_what_the_weights_depend_on(kind, whole, monkeypatch):
+    TRAIN[kind]()
     monkeypatch.setattr(epoch_loop, "train", lambda *_, **__: pytest.fail("trained again"))
-    assert same(TRAIN[kind](tmp_path), whole[kind])
-    recipes = dict(seed=2), dict(epochs=4), dict(lr=1e-3), dict(width=9), dict(batch_size=8)
-    targets = dict(images=255 - DARK), dict(target=classifier(seed=1)), dict(target=classifier(classes=4))
-    for change in (*recipes, *targets, *OWN[kind]):
+    assert same(TRAIN[kind](), whole[kind])
+    recipes = [dict(seed=2), dict(epochs=4), dict(batch_size=8)]
+    own = {"kedmi": [dict(lr=1e-3)], "plg_mi": [dict(each=23)], "student": [dict(model=TINY | dict(depth=2))]}[kind]
+    for change in (*recipes, *own, dict(images=255 - DARK), dict(target=classifier(seed=1))):
         with pytest.raises(pytest.fail.Exception, match="trained again"):
-            TRAIN[kind](tmp_path, **change)
+            TRAIN[kind](**change)
 
 
-@pytest.mark.parametrize(
-    ("images", "more", "says"),
-    [
-        (DARK[:, :, :, :8], {}, "a DCGAN makes square images with a side of 16, 32, 64 or 128"),
-        (DARK[:, :, 2:, 2:], {}, r"shape=\(1, 14, 14\): a DCGAN makes square images with a side of 16, 32, 64 or"),
-        (DARK, dict(epochs=0), "epochs=0, 64 images: give one epoch or more"),
-    ],
-)
-def test_what_no_gan_is_trained_on(images, more, says, tmp_path):
-    target = nn.Sequential(nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(16, 3))
-    for train in (
-        lambda: gans.gmi(images, replace(SMALL, **more), root=tmp_path),
-        lambda: kedmi(tmp_path, images, target, **more),
+def test_what_no_gan_and_no_student_is_trained_on(store):
+    with pytest.raises(
+        ValueError, match=r"shape=\(1, 14, 14\): a DCGAN makes square images with a side of 16, 32, 64 or"
     ):
-        with pytest.raises(ValueError, match=says):
-            train()
+        gmi(DARK[:, :, 2:, 2:])
     with pytest.raises(ValueError, match="epochs=3, 15 images: give one epoch or more, and 16 images"):
-        plg_mi(tmp_path, DARK, each=5)  # of each of three classes
-    assert not any(tmp_path.iterdir())
+        plg_mi(each=5)  # of each of three classes
+    with pytest.raises(ValueError, match="epochs=0, 64 images: give one epoch or more"):
+        student(epochs=0)
+    assert not store.exists()

@@ -1,8 +1,8 @@
-"""Model inversion: losses against their formulas, views that stay inside the picture, and choices against brute force."""
+"""Model inversion: losses against their formulas, views that stay inside the picture, choices against brute force, what is kept."""
 
 import copy
-import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,10 +11,25 @@ import torch.nn.functional as F
 from torch import nn
 from weights import same
 
-from privlab.attacks.model_inversion import ModelInversion, gans, generators, gmi, kedmi, lomma, plg_mi, ppa
-from privlab.attacks.model_inversion.losses import LOSSES, cross_entropy, feature_distance, logit, max_margin, poincare
-from privlab.attacks.model_inversion.random_window import random_window
-from privlab.attacks.model_inversion.results import joined
+from privlab.attacks.model_inversion import (
+    ModelInversion,
+    gans,
+    generators,
+    gmi,
+    kedmi,
+    lomma,
+    plg_mi,
+    ppa,
+)
+from privlab.attacks.model_inversion.losses import (
+    LOSSES,
+    cross_entropy,
+    logit,
+    max_margin,
+    poincare,
+    random_window,
+)
+from privlab.attacks.model_inversion.search import joined
 from privlab.data import Normalise
 from privlab.models import representations
 
@@ -77,20 +92,6 @@ def test_max_margin_and_logit_by_hand():
     assert logit(logits, targets).tolist() == [-3, 1, 2]
 
 
-@pytest.mark.parametrize("loss", [max_margin, logit])
-def test_gradients_that_do_not_fade_when_the_target_is_certain(loss):
-    logits = torch.tensor([[90.0, 1.0, 2.0]], requires_grad=True)
-    (slope,) = torch.autograd.grad(loss(logits, torch.tensor([0])).sum(), logits)
-    assert slope.tolist() == [[-1, 0, 1 if loss is max_margin else 0]]
-    (faded,) = torch.autograd.grad(cross_entropy(logits, torch.tensor([0])).sum(), logits)
-    assert faded.abs().max() < 1e-20
-
-
-def test_strayed_by_hand():
-    features, around = torch.tensor([[1.0, 2.0], [0.0, 4.0]]), torch.tensor([1.0, 0.0])
-    assert feature_distance(features, around).tolist() == [(0 + 4) / 2, (1 + 16) / 2]
-
-
 def by_hand(z, target):
     """arccosh(1 + 2 |u - v|^2 / ((1 - |u|^2) (1 - |v|^2))), u the logits over the sum of their absolutes, v the drawn-in target."""
     u = np.array(z, dtype=float) / np.abs(z).sum()
@@ -109,25 +110,13 @@ def test_poincare_by_hand():
     assert got.tolist() == pytest.approx([by_hand(z, t) for z, t in zip(rows, targets, strict=True)], rel=1e-6)
 
 
-EDGES = {
-    "one-hot": [0.0, 1.0, 0.0],
-    "one-hot of another class": [7.0, 0.0, 0.0],
-    "less than nothing": [0.0, -1.0, 0.0],
-    "zeros": [0.0, 0.0, 0.0],
-    "huge": [1e30, -2e30, 3e38],
-    "huge and alone": [0.0, 3e38, 0.0],
-    "tiny": [1e-38, 2e-38, -1e-38],
-}
-
-
-@pytest.mark.parametrize("name", EDGES)
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_value_and_gradient_are_finite_on_the_rim(loss, name, dtype):
-    logits = torch.tensor([EDGES[name]], dtype=dtype, requires_grad=True)
-    value = LOSSES[loss](logits, torch.tensor([1]))
+def test_value_and_gradient_are_finite_on_the_rim(loss):
+    rim = [[0.0, 1.0, 0.0], [7.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 3e38, 0.0], [1e-38, 2e-38, -1e-38]]
+    logits = torch.tensor(rim, requires_grad=True)
+    value = LOSSES[loss](logits, torch.tensor([1] * 5))
     (slope,) = torch.autograd.grad(value.sum(), logits)
-    assert value.isfinite().all() and slope.isfinite().all() and value.dtype == dtype
+    assert value.isfinite().all() and slope.isfinite().all() and value.dtype == torch.float32
 
 
 def test_the_gradient_of_poincare_lasts_where_that_of_cross_entropy_fades():
@@ -137,7 +126,6 @@ def test_the_gradient_of_poincare_lasts_where_that_of_cross_entropy_fades():
         torch.autograd.grad(f(logits, torch.tensor([0])).sum(), logits) for f in (cross_entropy, poincare)
     )
     assert fades.abs().max() < 1e-8 and lasts.abs().max() > 1e-2
-    assert torch.autograd.gradcheck(lambda z: poincare(z, torch.tensor([0])), logits)
 
 
 # -- views -----------------------------------------------------------------------------------------------------------------
@@ -161,19 +149,15 @@ def window(image):
 
 
 def test_a_view_follows_its_generator_and_nothing_else():
-    images = pictures(3, 0, side=20)
-    torch.manual_seed(1)
-    state = torch.get_rng_state()
-    first = [random_window(images, (0.5, 0.9), d) for d in [drawn(2)] for _ in range(4)]
-    again = [random_window(images, (0.5, 0.9), d) for d in [drawn(2)] for _ in range(4)]
-    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
-    assert not any(torch.equal(a, b) for a, b in itertools.combinations(first, 2))
-    assert torch.equal(state, torch.get_rng_state()) and first[0].shape == images.shape
+    images, state, draw = pictures(3, 0, side=20), torch.get_rng_state(), drawn(2)
+    first, second = (random_window(images, (0.5, 0.9), draw) for _ in range(2))
+    assert torch.equal(first, random_window(images, (0.5, 0.9), drawn(2))) and not torch.equal(first, second)
+    assert torch.equal(state, torch.get_rng_state()) and first.shape == images.shape
     alone = random_window(images[1:2], (0.5, 0.9), drawn(2))  # the same window for all
-    torch.testing.assert_close(alone, first[0][1:2])
+    torch.testing.assert_close(alone, first[1:2])
 
 
-@pytest.mark.parametrize("share", [(0.9, 1.0), (0.5, 0.9), (0.3, 0.3)])
+@pytest.mark.parametrize("share", [(0.5, 0.9), (0.3, 0.3)])
 def test_the_windows_area_is_as_told_and_the_window_inside(share):
     seen = [window(random_window(ramp(), share, draw)) for draw in [drawn(0)] for _ in range(600)]
     area = [w * h / (40 * 30) for w, h, _, _ in seen]
@@ -204,7 +188,7 @@ def probabilities(target, images):
 
 @torch.no_grad()
 def test_the_first_choice_against_brute_force(target, prior):
-    attack = QUICK.but(pool=700, candidates=6)  # more than pass at once
+    attack = replace(QUICK, pool=700, candidates=6)  # more than pass at once
     pool = prior.sample(700, 3)
     images = prior.synthesise(pool)
     mean = (probabilities(target, images) + probabilities(target, images.flip(-1))) / 2
@@ -221,44 +205,36 @@ def test_the_first_choice_against_brute_force(target, prior):
 
 
 def test_the_rate_falls_to_a_tenth_where_told(target, prior):
-    """Adam without memory moves each coordinate by the rate, whatever the gradient; so the rate can be seen."""
-    attack = QUICK.but(betas=(0.0, 0.0), steps=10, drops=(0.6, 0.8), lr=0.02, loss="cross_entropy", share=(1.0, 1.0))
-    states = list(attack.search(target, prior, [0, 1]))
-    assert [s.step for s in states] == list(range(11))
-    moved = [(b.latents - a.latents).abs().median().item() for a, b in itertools.pairwise(states)]
-    assert moved == pytest.approx([0.02] * 6 + [0.002] * 2 + [0.0002] * 2, rel=1e-2)
-    w = states[0].latents.requires_grad_()
-    loss = cross_entropy(target(target.normalise(prior.synthesise(w))), torch.arange(2).repeat_interleave(5))
-    torch.testing.assert_close(states[0].loss, loss.detach())
+    """Adam without memory moves each coordinate by the rate, whatever the gradient, which here is the same all along."""
+    attack = replace(QUICK, betas=(0.0, 0.0), steps=10, drops=(0.6, 0.8), lr=0.02, loss="logit", share=(1.0, 1.0))
+    attack = replace(attack, candidates=1, kept=1)
+    moved = attack.run(target, prior, [0, 1]).latents - (w := attack.select(target, prior, torch.tensor([0, 1]), 0))
+    loss = logit(target(target.normalise(prior.synthesise(w.requires_grad_()))), torch.arange(2))
     (slope,) = torch.autograd.grad(loss.sum(), w)
-    assert torch.equal((states[1].latents - states[0].latents).sign(), -slope.sign())
+    torch.testing.assert_close(moved, -slope.sign() * (6 * 0.02 + 2 * 0.002 + 2 * 0.0002), rtol=1e-2, atol=0)
 
 
-@pytest.mark.parametrize(
-    ("at_once", "batches"), [(256, [15]), (15, [15]), (14, [10, 5]), (9, [5, 5, 5]), (4, [4, 4, 4, 3]), (1, [1] * 15)]
-)
+@pytest.mark.parametrize(("at_once", "batches"), [(15, [15]), (14, [10, 5]), (9, [5, 5, 5]), (4, [4, 4, 4, 3])])
 def test_what_passes_at_once_changes_memory_alone(target, prior, at_once, batches):
     """Five candidates each of three classes, in one batch where there is room, and else whole classes in each."""
     seen = []
     watch = target.register_forward_pre_hook(lambda _, x: seen.append(len(x[0])) if x[0].requires_grad else None)
     try:
-        found = QUICK.but(at_once=at_once).run(target, prior, [0, 2, 3])
+        found = replace(QUICK, at_once=at_once).run(target, prior, [0, 2, 3])
     finally:
         watch.remove()
     assert seen == batches * 8
     whole = QUICK.run(target, prior, [0, 2, 3])
     torch.testing.assert_close(found.latents, whole.latents, atol=1e-4, rtol=1e-4)
-    assert found.trace == pytest.approx(whole.trace, rel=1e-4)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_target_is_convinced(target, prior, loss):
-    found = QUICK.but(steps=40, lr=0.1, loss=loss).run(target, prior, [0, 1, 3], seed=2)
+    found = replace(QUICK, steps=40, lr=0.1, loss=loss).run(target, prior, [0, 1, 3], seed=2)
     before = probabilities(target, found.first)[torch.arange(6), found.targets]
     after = probabilities(target, found.images)[torch.arange(6), found.targets]
     assert (after > before).all() and after.mean() > before.mean() + 0.2 and after.min() > 0.75
     torch.testing.assert_close(found.likelihood.double(), after, atol=1e-5, rtol=0)
-    assert found.trace[-1] < found.trace[0] - 0.1 and len(found.trace) == 41
     assert found.images.min() >= 0 and found.images.max() <= 1
     assert torch.equal(found.images, prior.synthesise(found.latents))
     assert "Found 6 pictures of 3 classes" in repr(found) and f"{after.mean():.3f}" in repr(found)
@@ -268,21 +244,18 @@ def test_the_target_is_convinced(target, prior, loss):
 
 
 def test_what_convinces_from_most_views_is_kept(target, prior):
-    attack = QUICK.but(candidates=7, kept=3)
-    *_, last = attack.search(target, prior, [3, 1], seed=5)
-    first = next(iter(attack.search(target, prior, [3, 1], seed=5)))
-    labels = torch.tensor([3] * 7 + [1] * 7)
+    attack = replace(QUICK, candidates=7, kept=3)
+    found, every = attack.run(target, prior, [1, 3], seed=5), replace(attack, kept=7).run(target, prior, [1, 3], seed=5)
     draw, score = drawn(6), torch.zeros(14, dtype=torch.float64)
     for _ in range(6):
-        seen = random_window(prior.synthesise(last.latents), (0.5, 0.9), draw, (0.8, 1.2), mirror=True)
-        score += probabilities(target, seen)[torch.arange(14), labels].detach() / 6
-    best = torch.cat([score[:7].argsort(descending=True)[:3], 7 + score[7:].argsort(descending=True)[:3]])
-    found = attack.run(target, prior, [3, 1], seed=5)
-    assert found.targets.tolist() == [3, 3, 3, 1, 1, 1]
-    torch.testing.assert_close(found.latents, last.latents[best])
-    torch.testing.assert_close(found.score.double(), score[best], atol=1e-5, rtol=0)
-    torch.testing.assert_close(found.first, prior.synthesise(first.latents[best]))
-    assert (found.score.view(2, 3).diff() <= 0).all()
+        seen = random_window(every.images, (0.5, 0.9), draw, (0.8, 1.2), mirror=True)
+        score += probabilities(target, seen)[torch.arange(14), every.targets].detach() / 6
+    torch.testing.assert_close(every.score.double(), score, atol=1e-5, rtol=0)
+    assert (every.score.view(2, 7).diff() <= 0).all()
+    assert found.targets.tolist() == [1, 1, 1, 3, 3, 3]
+    assert same(vars(found), vars(every.best(3)))
+    begun = attack.select(target, prior, torch.tensor([1]), 5)
+    assert all((prior.synthesise(begun) - image).abs().amax((1, 2, 3)).min() < 1e-6 for image in found.first[:3])
 
 
 # -- seeds and neighbours --------------------------------------------------------------------------------------------------
@@ -293,19 +266,18 @@ def test_the_seed_decides_and_the_callers_random_state_stays(target, prior):
     state = torch.get_rng_state()
     one, again, other = (QUICK.run(target, prior, [0, 1], seed=seed) for seed in (7, 7, 8))
     assert torch.equal(state, torch.get_rng_state())
-    assert torch.equal(one.images, again.images) and torch.equal(one.score, again.score) and one.trace == again.trace
-    assert not torch.equal(one.images, other.images) and one.trace != other.trace
+    assert same(vars(one), vars(again)) and not torch.equal(one.images, other.images)
 
 
 GAUSSIANS = [dict(fitted=True), dict(anchor=1.0), dict(fitted=True, anchor=0.5)]
 
 
-@pytest.mark.parametrize("change", [*(dict(loss=loss) for loss in LOSSES), *GAUSSIANS], ids=str)
+@pytest.mark.parametrize("change", [{}, *GAUSSIANS], ids=str)
 def test_a_class_is_searched_for_as_if_alone(target, prior, change):
     """And in batches of another size, in which no draw changes."""
-    attack = QUICK.but(**change)
+    attack = replace(QUICK, **change)
     together, alone = attack.run(target, prior, [0, 2, 1], seed=1), attack.run(target, prior, [2], seed=1)
-    parts = attack.but(at_once=7).run(target, prior, torch.tensor([2, 1, 0]), seed=1)
+    parts = replace(attack, at_once=7).run(target, prior, torch.tensor([2, 1, 0]), seed=1)
     assert parts.targets.tolist() == [2, 2, 1, 1, 0, 0]
     for name in ("images", "latents", "likelihood", "score", "first"):
         for rows in (getattr(together, name)[2:4], getattr(parts, name)[:2]):
@@ -317,7 +289,6 @@ def test_attacks_on_other_classes_are_joined(target, prior):
     got, whole = joined(parts), QUICK.run(target, prior, [3, 1], seed=1)
     for name in ("images", "targets", "latents", "likelihood", "score", "first"):
         torch.testing.assert_close(getattr(got, name), getattr(whole, name), atol=1e-4, rtol=1e-4)
-    assert got.trace == pytest.approx(whole.trace, rel=1e-4)
 
 
 def test_the_places_of_the_best_pictures(target, prior):
@@ -347,76 +318,48 @@ class Doubting(generators.Eigenfaces):
         return 10 * (images.flatten(1).mean(1) - 0.5)
 
 
-@pytest.fixture(scope="module")
-def doubting(prior):
-    return Doubting(prior.mean, prior.components, prior.deviations, prior.explained)
+def test_realism_pulls_towards_what_the_discriminator_finds_real(target, prior):
+    doubting = Doubting(prior.mean, prior.components, prior.deviations)
+    found = [replace(QUICK, realism=r, steps=30).run(target, doubting, [1], 3) for r in (0.0, 10.0)]
+    assert found[1].images.mean() > found[0].images.mean() + 0.02
 
 
-def loss_of(attack, target, prior, targets, beside=()):
-    return next(iter(attack.search(target, prior, targets, seed=3, beside=beside)))
-
-
-def test_realism_is_added_with_its_weight(target, doubting):
-    attack = QUICK.but(share=(1.0, 1.0), realism=0.7)
-    state, plain = loss_of(attack, target, doubting, [1]), loss_of(attack.but(realism=0.0), target, doubting, [1])
-    images = doubting.synthesise(state.latents)
-    expected = [0.7 * math.log1p(math.exp(-10 * (image.mean().item() - 0.5))) for image in images]
-    assert (state.loss - plain.loss).tolist() == pytest.approx(expected, abs=1e-4)
-    ends = [list(attack.but(realism=r, steps=30).search(target, doubting, [1], 3))[-1] for r in (0.0, 10.0)]
-    bright = [doubting.synthesise(state.latents).mean().item() for state in ends]
-    assert bright[1] > bright[0] + 0.02
-
-
-def test_a_fitted_search_moves_mean_and_variance(target, prior):
-    attack = QUICK.but(fitted=True, loss="cross_entropy", steps=40, lr=0.1, share=(1.0, 1.0))
-    states = list(attack.search(target, prior, [0, 3], seed=2))
-    begun, done = states[0], states[-1]
-    assert begun.spread.shape == begun.latents.shape and (begun.spread == 0).all()
-    assert torch.equal(begun.latents, attack.select(target, prior, torch.tensor([0, 3]), 2))
-    assert (done.latents - begun.latents).abs().median() > 0.3 and done.spread.abs().median() > 0.3
-    assert all(state.spread is None for state in QUICK.search(target, prior, [0]))
-    found = attack.run(target, prior, [0, 3], seed=2)
-    assert torch.equal(found.images, prior.synthesise(found.latents))
-    assert not any((found.latents[:2, None] == done.latents[None, :5]).all(2).flatten())  # draws, not means
-    assert found.likelihood.mean() > probabilities(target, found.first)[torch.arange(4), found.targets].mean()
-
-
-def test_a_draw_from_the_gaussians_has_their_moments(prior):
+def test_a_draw_from_the_gaussians_has_their_moments():
     attack = ModelInversion(pool=4000, candidates=4000, kept=1, fitted=True)
     mean, spread = torch.full((4000, 1), 2.0), torch.full((4000, 1), math.log(9.0))
     seen = attack.sample(mean, spread, drawn(0))
     assert (seen.mean().item(), seen.std().item()) == pytest.approx((2, 3), abs=0.15)
-    assert attack.sample(mean, None, drawn(0)) is mean
+    assert replace(attack, fitted=False).sample(mean, spread, drawn(0)) is mean
 
 
 def test_the_anchor_holds_features_near_those_of_the_generators_pictures(prior):
     """With a weight that leaves nothing else to do, the features go where those of the pictures are on average."""
     model = network().eval()
-    mean, deviation = QUICK.feature_stats(model, prior, seed=0)
+    mean, deviation = QUICK._feature_stats(model, prior, seed=0)
     features = representations.read(model, prior.synthesise(prior.sample(500, 4)))[representations.LAST]
     torch.testing.assert_close((mean, deviation), (features.mean(0), features.std(0)))
-    attack = QUICK.but(loss="logit", lr=0.1, steps=30, share=(1.0, 1.0))
+    attack = replace(QUICK, loss="logit", lr=0.1, steps=30, share=(1.0, 1.0))
 
     def far(anchor):
-        end = attack.but(anchor=anchor).run(model, prior, [0, 1, 2, 3])
+        end = replace(attack, anchor=anchor).run(model, prior, [0, 1, 2, 3])
         return (representations.read(model, end.images)[representations.LAST] - mean).square().mean().item()
 
     assert far(1e4) < 0.5 * far(0.0)
 
 
-def test_the_loss_is_the_mean_over_the_models(target, prior):
+def test_the_loss_is_the_mean_over_the_models(target):
     others = [network().eval(), copy.deepcopy(target)]
     others[1][1].weight.data.neg_()
-    attack = QUICK.but(loss="logit", share=(1.0, 1.0))
-    state = loss_of(attack, target, prior, [2], others)
-    images = prior.synthesise(state.latents)
+    attack, images, labels = replace(QUICK, loss="logit", anchor=0.5), pictures(3, 5), torch.tensor([2, 2, 0])
     normalised = (images - 0.5) / 0.25  # but for the network, which knows no preprocessing
-    each = [-target(normalised)[:, 2], -others[0](images)[:, 2], -others[1](normalised)[:, 2]]
-    torch.testing.assert_close(state.loss, torch.stack(each).mean(0).detach())
-    held = attack.but(anchor=1.0)
-    extra = loss_of(held, target, prior, [2], others).loss - state.loss
-    torch.testing.assert_close(extra, loss_of(held, target, prior, [2]).loss - loss_of(attack, target, prior, [2]).loss)
-    assert held.run(target, prior, [2], 3, others).likelihood.shape == (2,)
+    each = [
+        -m(x)[torch.arange(3), labels] for m, x in zip((target, *others), (normalised, images, normalised), strict=True)
+    ]
+    mean = torch.stack(each).mean(0)
+    torch.testing.assert_close(attack.objective((target, *others), images, labels, None), mean)
+    point = torch.arange(64.0)
+    held = mean + 0.5 * (normalised.flatten(1) - point).square().mean(1)
+    torch.testing.assert_close(attack.objective((target, *others), images, labels, point), held)
 
 
 # -- presets ---------------------------------------------------------------------------------------------------------------
@@ -433,17 +376,17 @@ def test_the_presets_are_as_the_authors_have_them():
         (gmi(), gan | dict(steps=1500, fitted=False)),
         (kedmi(), gan | dict(steps=2400, fitted=True)),
         (plg_mi(), bare | dict(loss="max_margin", realism=0, lr=0.1, steps=600, fitted=False, share=(0.8, 1))),
-        (lomma(), gan | dict(loss="logit", steps=2400, fitted=True, anchor=1)),
+        (lomma(kedmi()), gan | dict(loss="logit", steps=2400, fitted=True, anchor=1)),
         (lomma(gmi()), gan | dict(loss="logit", steps=1500, fitted=False, anchor=1)),
     ):
         assert {name: getattr(attack, name) for name in own} == own
     other = plg_mi(candidates=3, steps=7)
     assert (other.candidates, other.kept, other.pool, other.steps) == (3, 3, 3, 7)
-    assert (kedmi(pool=50).pool, lomma(anchor=2.0).anchor) == (50, 2)
-    assert ppa(lr=0.1, kept=3).but(lr=0.005, kept=4) == ppa()
+    assert (kedmi(pool=50).pool, lomma(gmi(), anchor=2.0).anchor) == (50, 2)
+    assert replace(ppa(lr=0.1, kept=3), lr=0.005, kept=4) == ppa()
 
 
-@pytest.mark.parametrize("attack", [gmi, kedmi, lomma])
+@pytest.mark.parametrize("attack", [gmi, kedmi, lambda **short: lomma(kedmi(**short))], ids=["gmi", "kedmi", "lomma"])
 def test_each_preset_convinces_a_trained_classifier(attack):
     """Of which quarter of the rows is the brightest; through a GAN that knows no more of it than random weights do."""
     with torch.random.fork_rng(devices=[]):
@@ -468,59 +411,67 @@ def test_each_preset_convinces_a_trained_classifier(attack):
     assert found.likelihood.mean() > before.mean() + 0.3 and found.likelihood.mean() > 0.6
 
 
+def test_a_generator_that_is_told_the_class_is_searched_within_it():
+    """The first choice shows one pool under each class, to a target that a mirror image means something else to."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made = gans.ConditionalDCGAN(6, (1, 16, 16), 4, 2).eval()
+        for norm in made.norms:
+            nn.init.normal_(norm.shift.weight)
+        target = nn.Sequential(nn.Flatten(), nn.Linear(256, 2))
+    attack = plg_mi(candidates=3, kept=2, pool=20, steps=10)
+    chosen, pool = attack.select(target, made, torch.tensor([1, 0]), seed=4), made.sample(20, 4)
+    for place, wanted in enumerate((1, 0)):
+        images = made.synthesise(pool, torch.full((20,), wanted))
+        sure = (target(images).softmax(1) + target(images.flip(-1)).softmax(1))[:, wanted]
+        best = sorted(range(20), key=lambda i: -sure[i])[:3]
+        assert torch.equal(chosen[3 * place : 3 * place + 3], pool[best])
+    found = attack.run(target, made, [1, 0], seed=4)
+    assert torch.equal(found.images, made.synthesise(found.latents, found.targets))
+    assert found.likelihood.mean() > target(found.first).softmax(1)[torch.arange(4), found.targets].mean()
+
+
+# -- what is kept ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_attack_is_kept_under_all_that_it_depends_on(target, prior, tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVLAB_STORE", str(tmp_path))
+    other, further = copy.deepcopy(target), generators.eigenfaces(pictures(30, 2), 6)
+    other[1].bias.data += 1
+    direct, kept = QUICK.run(target, prior, [2, 0], 3), QUICK.run_once(target, prior, [2, 0], 3)
+    assert same(vars(direct), vars(kept)) and kept.targets.tolist() == [2, 2, 0, 0]
+    QUICK.run_once(other, prior, [2, 0], 3)
+    QUICK.run_once(target, further, [2, 0], 3)
+    QUICK.run_once(target, prior, [0, 2], 3)  # the pictures stand in this order
+    QUICK.run_once(target, prior, [2, 0], 4)
+    QUICK.run_once(target, prior, [2, 0], 3, [other])
+    replace(QUICK, lr=0.2).run_once(target, prior, [2, 0], 3)
+    assert len(list((tmp_path / "model_inversion").iterdir())) == 7
+    monkeypatch.setattr(ModelInversion, "run", lambda *_: pytest.fail("attacked again"))
+    assert same(vars(QUICK.run_once(copy.deepcopy(target), copy.deepcopy(prior), [2, 0], 3)), vars(kept))
+
+
 # -- what does not fit -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("targets", "says"),
-    [
-        ([0, 4], "targets: class 4 is none of the target's; it has 0 to 3"),
-        ([-1], "targets: class -1 is none of the target's"),
-        ([2, 1, 2], r"targets=\[2, 1, 2\]: give one or more different classes, as whole numbers"),
-        ([], r"targets=\[\]: give one or more"),
-        ([0.5], r"targets=\[0.5\]: give one or more different classes, as whole"),
-        ([[0, 1]], r"targets=\[\[0, 1\]\]: give one"),
-    ],
-)
-def test_classes_that_cannot_be_targets(target, prior, targets, says):
-    for begin in (QUICK.run, lambda *a: next(QUICK.search(*a))):
-        with pytest.raises(ValueError, match=says):
-            begin(target, prior, targets)
+@pytest.mark.parametrize("targets", [[0, 4], [-1], [2, 1, 2], []], ids=str)
+def test_classes_that_cannot_be_targets(target, prior, targets):
+    with pytest.raises(ValueError, match=r"targets=.*: give one or more different classes of the target's, 0 to 3"):
+        QUICK.run(target, prior, targets)
 
 
-ANY = [torch.nn.AdaptiveAvgPool2d(8), nn.Flatten(), nn.Linear(64, 4)]  # takes images of any size
-NAN = nn.Sequential(nn.Flatten(), nn.Linear(64, 4))
-nn.init.constant_(NAN[1].weight, torch.nan)
+def test_a_model_and_a_generator_that_do_not_fit_are_named(target, prior):
+    other = generators.eigenfaces(pictures(12, 0, side=12), 5)
+    with pytest.raises(ValueError, match=r"generator: its images are \(1, 12, 12\), which this model does not take"):
+        QUICK.run(target, other, [0])
+    any_size = nn.Sequential(nn.AdaptiveAvgPool2d(8), nn.Flatten(), nn.Linear(64, 4))
+    any_size.image_shape = (1, 8, 8)
+    with pytest.raises(ValueError, match=r"the target was trained on \(1, 8, 8\)"):
+        QUICK.run(any_size, other, [0])
+    with pytest.raises(ValueError, match=r"generator, ensemble: .* give some of the target's"):
+        QUICK.run(target, prior, [0], ensemble=[nn.Sequential(nn.Flatten(), nn.Linear(64, 3))])
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (dict(side=12), r"generator: its images are \(1, 12, 12\), which this Sequential does not take"),
-        (dict(channels=3), r"images are \(3, 8, 8\), .* agree in size, in channels"),
-        (dict(model=NAN), "model: its 4 classes are to be finite"),
-        (dict(model=nn.Sequential(*ANY), side=12), r"the target was trained on \(1, 8, 8\); fit one for that size"),
-        (dict(beside=[nn.Sequential(nn.Flatten(), nn.Linear(64, 3))]), "and those of .* the models beside it"),
-    ],
-)  # fmt: skip
-def test_a_model_and_a_generator_that_do_not_fit_are_named(target, change, says):
-    made = generators.eigenfaces(pictures(12, 0, change.get("channels", 1), change.get("side", 8)), 5)
-    model = change.get("model", target)
-    if len([*model.children()]) == 3:
-        model.image_shape = (1, 8, 8)
-    with pytest.raises(ValueError, match=says):
-        change.get("attack", QUICK).run(model, made, [0], beside=change.get("beside", ()))
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (dict(loss="poincaré"), "loss='poincaré' is not known.*poincare.*cross_entropy"),
-        (dict(kept=9), "kept=9, candidates=8, pool=2000: the candidates come from the pool, and some are kept"),
-        (dict(pool=7), "kept=4, candidates=8, pool=7"),
-        (dict(steps=0), "steps=0 is out of range; give 1 or more"),
-    ],
-)
-def test_settings_that_are_no_attack(change, says):
-    with pytest.raises(ValueError, match=says):
-        ppa().but(**change)
+def test_settings_that_are_no_attack():
+    with pytest.raises(ValueError, match="loss='poincaré' is not known.*poincare.*cross_entropy"):
+        ppa(loss="poincaré")
