@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-import traceback
 from collections.abc import Callable
-from typing import Any
 
 import ipywidgets
 from IPython.display import display
@@ -75,9 +73,3 @@ def button(name: str, tip: str, act: Callable[[], None], **layout: str) -> ipywi
 
     button.on_click(click)
     return button
-
-
-def shown_error(error: BaseException) -> tuple[dict[str, Any], ...]:
-    """An exception as the content of an Output: it shows there, and the headless runner finds it in the saved state."""
-    name, lines = type(error).__name__, traceback.format_exception(error)
-    return ({"output_type": "error", "ename": name, "evalue": str(error), "traceback": lines},)

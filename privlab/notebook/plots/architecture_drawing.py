@@ -61,8 +61,7 @@ def stack(parts: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> str:
 def morph_block(step: int, before: int | None = None) -> Picture:
     """The block that a step of the morph from ResNet-50 to ConvNeXt-T changes, beside the same block before it.
 
-    step: 1 to 14.  before: the step to compare with; the one before if not given, and step 1 itself where there is none.
-    The alt text names all layers and what changed.
+    before: the step to compare with; the one before if not given, and step 1 itself where there is none.
     """
     first = max(1, step - 1) if before is None else before
     place = PLACES.get(step, BLOCK) if step - first == 1 else BLOCK
@@ -88,10 +87,9 @@ def thumbs(found: Collection[Tensor]) -> str:
 def panel(
     place: int, count: int, found: Tensor, truth: Tensor, score: str, layers: str, bars: Sequence[str], title: str = ""
 ) -> HTML:
-    """What was found behind one network, which has this place of so many. On a telephone its parts stand below each other.
+    """What was found behind one network, which has this place of so many.
 
     found, truth: (1, 3, height, width) in [0, 1].  score: how near they are, in words.  layers: of `stack`.  bars: of `bar`.
-    title: HTML above all of it.
     """
     mark = f'<div style="{_grid(count)}"><div style="grid-column:{place};text-align:center" aria-hidden="true">▲</div></div>'
     best = picture(found, f"What the search found: {score}.", LARGE, SQUARES)
@@ -109,18 +107,17 @@ def bar(name: str, value: float, most: float, words: str) -> str:
 
 def _boxes(layers: Sequence[str], words: Sequence[str]) -> str:
     """A box for each layer; a bracket on the left spans those that a shortcut passes by."""
-    boxes = [_box(layer, word) for layer, word in zip(layers, words, strict=True)]
+    boxes = []
+    for layer, word in zip(layers, words, strict=True):
+        edge = f"3px {'dashed' if word == 'gone' else 'solid'} {COLOURS[1]}" if word else "1px solid #777777"
+        face = FACES.get(kind(layer), "#ffffff")
+        look = f"background:{face};color:#000000;border:{edge};border-radius:5px;padding:1px 8px;margin-bottom:5px"
+        boxes.append(f'<div style="{look}">{f"<strong>{word}: </strong>" * bool(word)}{html.escape(layer)}</div>')
     end = layers.index(SHORTCUT) + 1 if SHORTCUT in layers else 0
     upright = '<span style="writing-mode:vertical-rl;transform:rotate(180deg);text-align:center">shortcut</span>'
     bracket = "display:flex;gap:3px;border:2px solid currentColor;border-right:0;border-radius:9px 0 0 9px;padding:5px 0 0 3px;margin:5px 0"
     passed = f'<div style="{bracket}">{upright}<div style="flex:1">{"".join(boxes[:end])}</div></div>' * bool(end)
     return passed + "".join(boxes[end:])
-
-
-def _box(layer: str, word: str) -> str:
-    edge = f"3px {'dashed' if word == 'gone' else 'solid'} {COLOURS[1]}" if word else "1px solid #777777"
-    look = f"background:{FACES.get(kind(layer), '#ffffff')};color:#000000;border:{edge};border-radius:5px;padding:1px 8px;margin-bottom:5px"
-    return f'<div style="{look}">{f"<strong>{word}: </strong>" * bool(word)}{html.escape(layer)}</div>'
 
 
 def _grid(columns: int) -> str:

@@ -33,14 +33,11 @@ def lines(
 ) -> Picture:
     """Lines that are told apart by colour, marker and dash.
 
-    series: name -> (x, y) or (x, y, spread); the spread is drawn as a band y ± spread, so say in the text what it is.
-    x may be words, such as the names of float formats. NaN in y leaves a gap.
+    series: name -> (x, y) or (x, y, spread); the spread is drawn as a band y ± spread. x may be words. NaN in y leaves a gap.
     log: the axes that are logarithmic: "", "x", "y" or "xy".
     thresholds, xthresholds: label -> y, or x, where a thin line is drawn across and labelled.
-    live: name of a line -> (x, y) of what the reader has just measured, drawn as large open triangles in its colour.
-    yours: what the legend calls that.
-    Raises ValueError for infinite values (an exact image's PSNR has no place on an axis: leave it out and say so), values that a log axis
-    cannot show, or an empty alt.
+    live: name of a line -> (x, y) of what the reader has just measured, drawn as large open triangles; yours: what the legend calls that.
+    Raises ValueError for values that no axis can show, such as an exact image's infinite PSNR, or no log axis.
     """
     figure, ax = picture.empty_chart(xlabel, ylabel, log)
     for n, (name, (across, up, *spread)) in enumerate(series.items()):
@@ -96,7 +93,6 @@ def dots(
     live: name -> what the reader has just measured, drawn as black triangles below the dots; a group that has some may be without others.
     xthresholds: label -> x, where a thin line is drawn upright and labelled.  each, yours: what the legend calls dots and triangles.
     log: whether the axis of the values is logarithmic; mean and deviation are then those of the logarithms.
-    Raises ValueError for infinite values, those that a log axis cannot show, or an empty alt.
     """
     live, published = live or {}, published or {}
     figure, ax = picture.empty_chart(xlabel, "", "x" * log, height=1.1 + (0.52 if live else 0.44) * len(groups))
@@ -188,8 +184,7 @@ def heat(
     """A table of numbers with one decimal, shaded from dark for the smallest to light for the largest.
 
     matrix: (rows, columns). A NaN cell, for what was not measured, stays blank.  unit: of the numbers, which stands above them.
-    words: (rows, columns), to be read in place of the numbers.
-    ends: vmin and vmax of the shades, if these are not the smallest and the largest number.
+    words: (rows, columns), to be read in place of the numbers.  ends: vmin and vmax of the shades, if these are others.
     """
     import pandas as pd  # not at the top: it takes a second
 
@@ -230,8 +225,7 @@ def histogram(groups: Mapping[str, Values], *, xlabel: str, alt: str) -> Picture
 def roc(curves: Mapping[str, Sequence[Curve]], *, alt: str, mark: Sequence[float] = (0.001, 0.01)) -> Picture:
     """ROC curves on two log axes, where the false positive rates that matter take up half of the width.
 
-    curves: name -> one curve a target or seed, of `privlab.metrics.roc.curve`. Several are thin lines.
-    mark: FPRs where a dotted line stands, as long as they lie on the axis.
+    curves: name -> one curve a target or seed; several are thin lines.  mark: FPRs where a dotted line stands, if they lie on the axis.
     A curve starts at the lowest FPR that it resolves, one false positive: left of it nothing was measured, and left of all of them
     the axis ends. A TPR of zero has no place on a log axis, so a curve that starts there comes up from below.
     Source: Carlini et al. 2022; Zhang et al. 2024, figure 2.
