@@ -18,7 +18,7 @@ from privlab.notebook.pages import Control, Setting
 
 
 class Explorer(Live):
-    """Controls, and what a function returns for their values below them; `explore` makes it.
+    """Controls, and what a function returns for their values below them.
 
     options: name of a control -> the values that it may take.  start: the position of each with which it began.
     above: HTML that stands above whatever is drawn.

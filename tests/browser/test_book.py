@@ -46,7 +46,7 @@ def open_page(reader, page):
     """A page of the book, once its formulas and controls stand."""
     reader.driver.get(page.as_uri())
     reader.until(lambda: reader.js("return document.readyState") == "complete", 30)
-    reader.driver.execute_async_script("Promise.resolve(window.MathJax?.startup?.promise).then(arguments[0])")
+    reader.driver.execute_async_script("Promise.resolve(window.MathJax?.startup?.promise).then(() => arguments[0]())")
 
 
 @pytest.mark.parametrize("width", [1280, 390])
