@@ -1,8 +1,7 @@
 """Move every live control of a notebook to its ends, and say which callback raised there.
 
-A callback of `interact` that raises goes unseen in a headless run: ipywidgets hands the exception to the shell, which
-prints it into the widget's own output, and the cell counts as done. So for the length of a sweep the shell's way of
-showing an exception is replaced by one that keeps it.
+What a callback of `interact` raises goes unseen in a headless run: the shell prints it into the widget's own output, and the cell counts
+as done. So for the length of a sweep the shell's way of showing an exception is replaced by one that keeps it.
 """
 
 from __future__ import annotations

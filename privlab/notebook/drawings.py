@@ -1,8 +1,7 @@
 """The schematic drawings of the labs: SVG files that lie with them, in privlab/course/lab_NN.
 
-A drawing is SVG inside the page, so its letters and lines have the colour of the text around it, on a light ground as on a dark one. It is
-380 units wide: on a telephone a unit is a pixel, and on a wider page it grows by a quarter. Colour is never the only cue: words and
-outlines say the same.
+A drawing is SVG inside the page, so its letters and lines have the colour of the text around it. It is 380 units wide: on a telephone a
+unit is a pixel, and on a wider page it grows by a quarter. Colour is never the only cue: words and outlines say the same.
 """
 
 from __future__ import annotations

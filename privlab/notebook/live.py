@@ -1,7 +1,7 @@
 """What every live control stands on: a widget that leaves a page behind, buttons, and errors that are seen.
 
-What a widget shows without a kernel is known only at the end of a run, since later cells finish a race or send a redaction. So the last
-cell of a headless run calls `leave_pages`, which puts HTML beside each widget that the lab has shown.
+What a widget shows without a kernel is known only at the end of a run, since later cells finish a race or send a redaction. So there
+`leave_pages` puts HTML beside each widget that the lab has shown.
 """
 
 from __future__ import annotations

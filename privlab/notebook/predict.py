@@ -1,9 +1,8 @@
 """Predictions: a number or a choice that the reader writes down before the result is shown.
 
-Each is kept beside the notebook in `guesses.json`, so that a reopened lab shows it again and a teacher can show the class's: lab -> name of
-the question -> its question, guess and time, and what was right once it was compared. Where the name of the notebook is not known (in
-plain Python, in the runner, on Colab), and where the folder cannot be written to, nothing is kept, and the lab goes on without. On a page
-without a kernel a prediction is a form, and what follows it is hidden until a guess was made.
+Each is kept beside the notebook in `guesses.json`, for a reopened lab and the teacher: lab -> name of the question -> its question, guess
+and time, and what was right once it was compared. Where the notebook has no name (in plain Python, in the runner, on Colab), or the folder
+cannot be written to, the lab goes on without. On a page without a kernel a prediction is a form.
 """
 
 from __future__ import annotations
@@ -78,8 +77,8 @@ class Guess(Live):
     def against(self, right: float | str | Iterable[str] | None) -> Sentence:
         """A sentence that says what is right and what the reader had, and keeps both; on a page, a place in which it compares a guess.
 
-        right: a number, NaN where it is not measured yet; or an option or several, None where it is not: where one was to be picked and
-        several are right, each of them counts.  Raises ValueError for what is no option.
+        right: a number, or options, of which each counts where one was to be picked; NaN or None where it is not measured yet.
+        Raises ValueError for what is no option.
         """
         told, result = self._chosen(right) if self.options else self._measured(right)
         if told is None:

@@ -69,12 +69,13 @@ class Watch(Live):
         """
         self.searches, self.truth, self.stride = searches, truth.detach().cpu(), stride
         self.images, self.text, self.failure = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.Output()
-        self.moves = [  # a sweep clicks them in this order, so what follows Play stops it
-            button("Play", "Go on until Pause; other cells can run meanwhile", self.play, width="6em"),
-            button("Pause", "Stop here; Play and Step go on from here", self.pause, width="6em"),
-            button("Step", f"Go on by {stride}, or to the end", self.step, width="6em"),
-        ]
-        again = button("Restart", "Begin again", self.restart, width="6em")
+        tips = {  # a sweep clicks them in this order, so what follows Play stops it
+            "Play": ("Go on until Pause; other cells can run meanwhile", self.play),
+            "Pause": ("Stop here; Play and Step go on from here", self.pause),
+            "Step": (f"Go on by {stride}, or to the end", self.step),
+            "Restart": ("Begin again", self.restart),
+        }
+        *self.moves, again = (button(name, *tip, width="6em") for name, tip in tips.items())
         again.add_class(SKIP)  # a page is to show how far the searches have come
         super().__init__([self.images, ipywidgets.HBox([*self.moves, again], layout=WRAP), self.text, self.failure])
         self.restart()
