@@ -82,16 +82,15 @@ def run_cell(page):
 
 
 def guess(page):
-    """Make the prediction of the cell that has just run, and go on: back with Shift and Tab, a key, and j for the next cell.
-
-    A slider takes an arrow; a choice, the space bar on its last answer. Returns the guess as the page shows it.
-    """
+    """Make the prediction of the cell that has just run, as the page shows it, and go on: Shift and Tab, an arrow or space, and j."""
     for _ in range(5):
         page.press(Keys.TAB, held=Keys.SHIFT)
         if page.js(ON_GUESS):
             break
     before = page.js(GUESS)
-    page.press(Keys.ARROW_RIGHT if page.js("return document.activeElement.getAttribute('role')") == "slider" else Keys.SPACE)
+    page.press(
+        Keys.ARROW_RIGHT if page.js("return document.activeElement.getAttribute('role')") == "slider" else Keys.SPACE
+    )
     page.until(lambda: page.js(GUESS) != before, 10)
     words, given = page.js(GUESS)
     assert given

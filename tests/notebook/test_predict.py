@@ -76,14 +76,6 @@ def test_several_options_are_ticked(right, told):
     assert guess.value == ["Swin", "ViT"] and told in guess.against(right)
 
 
-def test_what_is_not_measured_yet_is_said_and_compared_later():
-    guess, choice = number(), which()
-    assert guess.against(math.nan) == choice.against(None) == "This is not measured yet."
-    guess.controls[0].value = 5
-    assert guess.against(math.nan) == "This is not measured yet. Your guess is kept."
-    assert "right" not in kept()["04_race"]["how-far"]
-
-
 def test_a_reopened_lab_shows_the_guesses_again():
     tick(which(), "Swin")
     which(many=False, question="One of them?").controls[0].value = "ViT"
@@ -96,9 +88,12 @@ def test_a_reopened_lab_shows_the_guesses_again():
     assert widgets.predict("How far?", 0, 1).value is None  # out of the range
 
 
-def test_who_has_seen_the_answer_guesses_no_more():
+def test_who_has_seen_the_answer_guesses_no_more_and_what_is_not_measured_yet_is_compared_later():
     guess = number()
+    assert guess.against(math.nan) == which().against(None) == "This is not measured yet."
     guess.controls[0].value = 20
+    assert guess.against(math.nan) == "This is not measured yet. Your guess is kept."
+    assert "right" not in kept()["04_race"]["how-far"]
     guess.against(np.float64(70.0))
     guess.controls[0].value = 70
     (row,) = kept()["04_race"].values()
@@ -106,16 +101,11 @@ def test_who_has_seen_the_answer_guesses_no_more():
     assert number().value == 20
 
 
-def test_nothing_is_kept_where_nobody_guessed_nor_where_no_notebook_is_and_each_lab_has_its_own(monkeypatch):
+def test_nothing_is_kept_where_nobody_guessed_nor_where_no_notebook_is(monkeypatch):
     which().against(["Swin"])
     monkeypatch.setenv("JPY_SESSION_NAME", "")
     tick(which(), "Swin")
     assert not Path("guesses.json").exists()
-    for lab, said in (("04_race.ipynb", "Swin"), ("labs/05_closed_form.ipynb", "ViT")):
-        monkeypatch.setenv("JPY_SESSION_NAME", lab)
-        tick(which(), said)
-    guesses = {lab: [one["guess"] for one in asked.values()] for lab, asked in kept().items()}
-    assert guesses == {"04_race": [["Swin"]], "05_closed_form": [["ViT"]]}
 
 
 def test_a_headless_run_neither_writes_nor_shows_what_a_reader_kept_and_leaves_a_place_to_compare(monkeypatch):

@@ -72,15 +72,6 @@ def test_eight_claims_are_shown_and_the_rest_is_folded():
     assert ids[1] == [*(f"privlab.ours.c{i}" for i in range(6, 9)), "lu2022.late"]
 
 
-def test_a_row_names_four_numbers_at_most():
-    names = [f"psnr[n{i}]" for i in range(6)]
-    ours = [Figure(name, 10.0 + i, 1.0, 8, 0, False, None) for i, name in enumerate([*names, "acc[need]"])]
-    one = judged(compare=" and ".join(f"{name} > 1" for name in names), ours=ours)
-    before, _, folded = Verdicts("", [one])._repr_html_().partition("<details>")
-    assert "PSNR (n3) = 13 ± 1 and 2 more in 8 repeats" in before and "n4" not in before and "need" not in before
-    assert all(name in folded for name in (*names, "acc[need]"))
-
-
 def test_no_text_breaks_out_of_html():
     one = replace(judged(statement=NASTY, where=NASTY, printed=NASTY, compare=NASTY), beside=[NASTY])
     page = Page(Verdicts(NASTY, [one])._repr_html_())
