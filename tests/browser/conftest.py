@@ -1,6 +1,5 @@
 """JupyterLab on the loopback address and headless Chromium, for tests that see, click and type what a reader does."""
 
-import importlib.util
 import json
 import os
 import re
@@ -11,7 +10,6 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 from importlib import resources
-from pathlib import Path
 
 import psutil
 import pytest
@@ -19,18 +17,15 @@ import requests
 
 NAMES = ("chromium", "google-chrome", "chromium-browser")  # Debian's, and those of other systems
 BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
-MISSING = [
-    *(name for name, path in (("chromium", BROWSER), ("chromedriver", shutil.which("chromedriver"))) if not path),
-    *(package for package in ("selenium", "jupyterlab", "axe_core_python") if not importlib.util.find_spec(package)),
-]
 
 
-def pytest_collection_modifyitems(items):
-    """Nothing here runs without a browser; what is missing is named."""
-    without = pytest.mark.skip(reason=f"this machine has no {' and no '.join(MISSING)}")
-    for item in items:
-        if MISSING and Path(__file__).parent in item.path.parents:
-            item.add_marker(without)
+@pytest.fixture(autouse=True, scope="session")
+def browser():
+    """Nothing here runs without one."""
+    for package in ("selenium", "jupyterlab", "axe_core_python"):
+        pytest.importorskip(package)
+    if not BROWSER or not shutil.which("chromedriver"):
+        pytest.skip("this machine has no Chromium, or no chromedriver")
 
 
 @contextmanager
