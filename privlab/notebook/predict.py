@@ -127,7 +127,8 @@ class Guess(Live):
         """Whether a kept guess can still be given: the lab may have changed."""
         if not self.options:
             return isinstance(kept, int | float) and self.controls[0].min <= kept <= self.controls[0].max
-        return isinstance(kept, list) == self.many and {*(kept if self.many else [kept])} <= {*self.options}
+        picked = kept if self.many else [kept]
+        return isinstance(kept, list) == self.many and all(one in self.options for one in picked)
 
     def _move(self, _: object = None) -> None:
         if self.press:
