@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import importlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +32,16 @@ class Outcome:
     def passed(self) -> bool:
         return not self.why
 
-    @property
-    def told(self) -> str:
-        return f"Exercise {self.name}: {'right.' if self.passed else f'not yet. {self.why}'}"
-
     def __repr__(self) -> str:
-        return f"{self.told} {self.because}".rstrip()
+        return f"Exercise {self.name}: {'right.' if self.passed else f'not yet. {self.why}'} {self.because}".rstrip()
 
     def _repr_html_(self) -> str:
         colour, mark = ("#0072b2", "&#10003;") if self.passed else ("#b35900", "&#8635;")
-        words = f"{mark} {html.escape(self.told)}"
-        if self.because:
-            words += f"<details><summary>Why</summary>{html.escape(self.because)}</details>"
-        return f'<div role="status" style="border-left:4px solid {colour};padding-left:.7em">{words}</div>'
+        told = html.escape(str(replace(self, because="")))
+        folded = f"<details><summary>Why</summary>{html.escape(self.because)}</details>" * bool(self.because)
+        return (
+            f'<div role="status" style="border-left:4px solid {colour};padding-left:.7em">{mark} {told}{folded}</div>'
+        )
 
 
 def labs() -> list[str]:
@@ -82,23 +79,17 @@ def names() -> list[str]:
 def verify(name: str, answer: object) -> Outcome:
     """Check an answer and say why it is wrong, without a traceback: an open exercise must not stop the rest of a lab.
 
-    Under PRIVLAB_STRICT=1, as the headless runner sets it, a wrong answer raises AssertionError: there the solutions are in place.
+    Under PRIVLAB_STRICT=1, where the headless runner has the solutions in place, a wrong answer raises AssertionError.
     """
     lab = name.partition(".")[0]
     of_lab = of(lab) if lab in labs() else {}
     if name not in of_lab:
         raise ValueError(f"name={name!r} is no exercise; try one of {', '.join(names())}")
-    why = _why(of_lab[name], answer)
+    try:
+        why = OPEN if answer is None or answer is ... else next(of_lab[name](answer), "")
+    except Exception as error:  # the reader's own code may raise anything
+        why = f"Your code stopped with {type(error).__name__}: {error}"
     outcome = Outcome(name, why, "" if why else because(name))
     if why and os.environ.get("PRIVLAB_STRICT") == "1":
         raise AssertionError(str(outcome))
     return outcome
-
-
-def _why(check: Check, answer: object) -> str:
-    if answer is None or answer is ...:
-        return OPEN
-    try:
-        return next(check(answer), "")
-    except Exception as error:  # the reader's own code may raise anything
-        return f"Your code stopped with {type(error).__name__}: {error}"

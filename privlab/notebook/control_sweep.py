@@ -1,8 +1,7 @@
 """Move every live control of a notebook to its ends, and say which callback raised there.
 
-A callback of `interact` that raises goes unseen in a headless run: ipywidgets hands the exception to the shell, which
-prints it into the widget's own output, and the cell counts as done. So for the length of a sweep the shell's way of
-showing an exception is replaced by one that keeps it.
+What a callback of `interact` raises goes unseen in a headless run: the shell prints it into the widget's own output, and the cell counts
+as done. So for the length of a sweep the shell's way of showing an exception is replaced by one that keeps it.
 """
 
 from __future__ import annotations
@@ -53,14 +52,15 @@ def _positions(control: w.Widget) -> list[tuple[str, Any]]:
     """(trait, value) of each position to try, the present one last; empty for what is not a control."""
     if isinstance(control, w.Button):
         return [("click", None)]
-    if isinstance(control, w.Checkbox):
-        return [("value", value) for value in (False, True, control.value)]
-    if isinstance(control, w.IntRangeSlider):
-        low, high = control.min, control.max
-        return [("value", value) for value in ((low, low), (low, high), (high, high), control.value)]
-    if isinstance(control, w.IntSlider | w.FloatSlider):
-        return [("value", value) for value in (control.min, control.max, control.value)]
     if labels := getattr(control, "_options_labels", ()):
         each = range(len(labels)) if len(labels) <= EVERY else (0, len(labels) - 1)
         return [("index", at) for at in (*each, control.index)]
-    return []
+    if isinstance(control, w.Checkbox):
+        ends: list[Any] = [False, True]
+    elif isinstance(control, w.IntRangeSlider):
+        ends = [(control.min, control.min), (control.min, control.max), (control.max, control.max)]
+    elif isinstance(control, w.IntSlider | w.FloatSlider):
+        ends = [control.min, control.max]
+    else:
+        return []
+    return [("value", value) for value in (*ends, control.value)]

@@ -18,7 +18,7 @@ from privlab.notebook.pages import Control, Setting
 
 
 class Explorer(Live):
-    """Controls, and what a function returns for their values below them; `explore` makes it.
+    """Controls, and what a function returns for their values below them.
 
     options: name of a control -> the values that it may take.  start: the position of each with which it began.
     above: HTML that stands above whatever is drawn.
@@ -31,16 +31,23 @@ class Explorer(Live):
         start: Mapping[str, Hashable],
         above: str = "",
     ) -> None:
-        self.draw, self.options, self.above = cache(draw), options, above
+        @cache
+        def drawn(**values: Hashable) -> tuple[object, ...]:
+            shown = draw(**values)
+            return shown if isinstance(shown, tuple) else (shown,)
+
+        self.drawn, self.options, self.above = drawn, options, above
         self.start: Setting = tuple(values.index(start[name]) for name, values in options.items())
         self.settings = math.prod(map(len, options.values()))
         self.controls = {name: _control(name, values, start[name]) for name, values in options.items()}
-        output = ipywidgets.interactive_output(lambda **values: display(*self._drawn(values)), self.controls)
+        output = ipywidgets.interactive_output(lambda **values: display(*drawn(**values)), self.controls)
         super().__init__([*self.controls.values(), *[ipywidgets.HTML(above)] * bool(above), output])
 
     def at(self, setting: Setting) -> tuple[object, ...]:
-        """What `draw` returns at a setting, as a tuple; what was drawn once is not drawn again."""
-        return self._drawn(self._values(setting))
+        """What is drawn at a setting; what was drawn once is not drawn again."""
+        return self.drawn(
+            **{name: values[at] for (name, values), at in zip(self.options.items(), setting, strict=True)}
+        )
 
     def page(self, seconds: float, room: int) -> str:
         """The settings that were drawn, behind HTML controls that have their positions."""
@@ -56,8 +63,8 @@ class Explorer(Live):
         if len(frames) < math.prod(map(len, places)):
             note += " Where one is missing, the other controls go back."
         shown = {
-            tuple(there.index(at) for there, at in zip(places, setting, strict=True)): frame
-            for setting, frame in sorted(frames.items())
+            tuple(there.index(at) for there, at in zip(places, setting, strict=True)): frames[setting]
+            for setting in sorted(frames)
         }
         return pages.turning(controls, shown, note, self.above)
 
@@ -66,35 +73,27 @@ class Explorer(Live):
 
         Raises RuntimeError that names the setting, if drawing it failed.
         """
-        orders = [_order(values, rest) for values, rest in zip(self.options.values(), self.start, strict=True)]
-        alone = sorted((rank, axis) for axis, order in enumerate(orders) for rank in range(1, len(order)))
-        moved = ((*self.start[:axis], orders[axis][rank], *self.start[axis + 1 :]) for rank, axis in alone)
-        made = {self.start: self._frame(self.start)}  # its time is not counted: it pays for imports, too
-        began, left = time.thread_time(), room - len(made[self.start])
-        for setting in itertools.chain(moved, itertools.product(*orders)):
-            if setting in made:
-                continue
+        orders = [_order(len(values), rest) for values, rest in zip(self.options.values(), self.start, strict=True)]
+        ranks = itertools.product(*(range(len(order)) for order in orders))
+        made, began = dict[Setting, str](), math.inf
+        for rank in sorted(ranks, key=lambda rank: (len(rank) - rank.count(0), max(rank))):
             if time.thread_time() - began >= seconds:
                 break
+            setting = tuple(order[k] for order, k in zip(orders, rank, strict=True))
             frame = self._frame(setting)
-            left -= len(frame)
-            if left < 0:
+            room -= len(frame)
+            if made and room < 0:
                 break
             made[setting] = frame
+            began = min(began, time.thread_time())  # the first is not counted: it pays for imports, too
         return made
-
-    def _values(self, setting: Setting) -> dict[str, Hashable]:
-        return {name: values[at] for (name, values), at in zip(self.options.items(), setting, strict=True)}
-
-    def _drawn(self, values: Mapping[str, Hashable]) -> tuple[object, ...]:
-        drawn = self.draw(**values)
-        return drawn if isinstance(drawn, tuple) else (drawn,)
 
     def _frame(self, setting: Setting) -> str:
         try:
             return "".join(map(pages.shown, self.at(setting)))
         except Exception as error:
-            at = ", ".join(f"{name}={value!r}" for name, value in self._values(setting).items())
+            places = zip(self.options.items(), setting, strict=True)
+            at = ", ".join(f"{name}={values[place]!r}" for (name, values), place in places)
             raise RuntimeError(f"an explorer at {at}: {type(error).__name__}: {error}") from error
 
 
@@ -136,11 +135,6 @@ def _kind(values: Sequence[Hashable]) -> pages.Kind:
     return "slider" if all(isinstance(value, int | float) for value in values) else "menu"
 
 
-def _order(values: Sequence[Hashable], rest: int) -> list[int]:
-    """The positions of a control in the order of their drawing: where it rests, then words as they come, numbers by the widest gaps."""
-    order, left = [rest], [at for at in range(len(values)) if at != rest]
-    while left:
-        widest = max(left, key=lambda at: min(abs(at - one) for one in order))
-        order.append(widest if _kind(values) == "slider" else left[0])
-        left.remove(order[-1])
-    return order
+def _order(count: int, rest: int) -> list[int]:
+    """So many positions in the order of their drawing: where a control rests, then by halving: 0, 8, 4, 2, 6 of nine."""
+    return sorted(range(count), key=lambda at: (at != rest, f"{at:016b}"[::-1]))

@@ -1,16 +1,14 @@
 """What every live control stands on: a widget that leaves a page behind, buttons, and errors that are seen.
 
-What a widget shows without a kernel is known only at the end of a run, since later cells finish a race or send a redaction. So the last
-cell of a headless run calls `leave_pages`, which puts HTML beside each widget that the lab has shown.
+What a widget shows without a kernel is known only at the end of a run, since later cells finish a race or send a redaction. So there
+`leave_pages` puts HTML beside each widget that the lab has shown.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-import traceback
 from collections.abc import Callable
-from typing import Any
 
 import ipywidgets
 from IPython.display import display
@@ -75,9 +73,3 @@ def button(name: str, tip: str, act: Callable[[], None], **layout: str) -> ipywi
 
     button.on_click(click)
     return button
-
-
-def shown_error(error: BaseException) -> tuple[dict[str, Any], ...]:
-    """An exception as the content of an Output: it shows there, and the headless runner finds it in the saved state."""
-    name, lines = type(error).__name__, traceback.format_exception(error)
-    return ({"output_type": "error", "ename": name, "evalue": str(error), "traceback": lines},)

@@ -45,24 +45,24 @@ class Control:
 
     def tag(self) -> str:
         """The HTML; a control that cannot be moved is told in words."""
-        label, word = html.escape(self.label), html.escape(self.options[self.rest])
-        mark = f'data-control data-rest="{self.rest}" autocomplete="off"'
-        if len(self.options) == 1:
-            return f'<div {ROW}>{label}: {word}<input type="hidden" {mark} value="0"></div>'
-        if self.kind == "box":
-            return f'<div {ROW}><label><input type="checkbox" {mark}{" checked" * self.rest}> {label}</label></div>'
-        if self.kind == "slider":
-            texts = html.escape(json.dumps(self.options))
-            return (
-                f'<div {ROW}><label style="flex:0 1 auto">{label} <input type="range" {mark} min="0" max="{len(self.options) - 1}" '
-                f'step="1" value="{self.rest}" data-options="{texts}" aria-valuetext="{word}" '
-                f'style="vertical-align:middle;width:20em;max-width:38vw"></label><output aria-hidden="true">{word}</output></div>'
+        label, *words = map(html.escape, (self.label, *self.options))
+        word, mark = words[self.rest], f'data-control data-rest="{self.rest}" autocomplete="off"'
+        if len(words) == 1:
+            inside = f'{label}: {word}<input type="hidden" {mark} value="0">'
+        elif self.kind == "box":
+            inside = f'<label><input type="checkbox" {mark}{" checked" * self.rest}> {label}</label>'
+        elif self.kind == "slider":
+            mark += f' min="0" max="{len(words) - 1}" step="1" value="{self.rest}" aria-valuetext="{word}"'
+            mark += f' data-options="{html.escape(json.dumps(self.options))}"'
+            bar = f'<input type="range" {mark} style="vertical-align:middle;width:20em;max-width:38vw">'
+            inside = f'<label style="flex:0 1 auto">{label} {bar}</label><output aria-hidden="true">{word}</output>'
+        else:
+            choices = "".join(
+                f'<option value="{n}"{" selected" * (n == self.rest)}>{one}</option>' for n, one in enumerate(words)
             )
-        choices = "".join(
-            f'<option value="{n}"{" selected" * (n == self.rest)}>{html.escape(one)}</option>'
-            for n, one in enumerate(self.options)
-        )
-        return f'<div {ROW}><label style="max-width:100%">{label} <select {mark} style="max-width:100%">{choices}</select></label></div>'
+            menu = f'<select {mark} style="max-width:100%">{choices}</select>'
+            inside = f'<label style="max-width:100%">{label} {menu}</label>'
+        return f"<div {ROW}>{inside}</div>"
 
 
 def turning(controls: Sequence[Control], frames: Mapping[Setting, str], note: str = "", above: str = "") -> str:
@@ -97,10 +97,8 @@ def turned(controls: Sequence[Control], draw: Callable[..., str], note: str = ""
 def shown(thing: Any) -> str:
     """What a notebook shows of a thing, as HTML; it is asked in one."""
     bundle = get_ipython().display_formatter.format(thing)[0]
-    if "text/html" in bundle:
-        return str(bundle["text/html"])
-    if "text/markdown" in bundle:
+    if "text/markdown" in bundle and "text/html" not in bundle:
         from nbconvert.filters import markdown2html  # it takes half a second to import
 
         return str(markdown2html(bundle["text/markdown"]))
-    return f"<pre>{html.escape(bundle['text/plain'])}</pre>"
+    return str(bundle.get("text/html") or f"<pre>{html.escape(bundle['text/plain'])}</pre>")

@@ -1,9 +1,8 @@
 """Predictions: a number or a choice that the reader writes down before the result is shown.
 
-Each is kept beside the notebook in `guesses.json`, so that a reopened lab shows it again and a teacher can show the class's: lab -> name of
-the question -> its question, guess and time, and what was right once it was compared. Where the name of the notebook is not known (in
-plain Python, in the runner, on Colab), and where the folder cannot be written to, nothing is kept, and the lab goes on without. On a page
-without a kernel a prediction is a form, and what follows it is hidden until a guess was made.
+Each is kept beside the notebook in `guesses.json`, for a reopened lab and the teacher: lab -> name of the question -> its question, guess
+and time, and what was right once it was compared. Where the notebook has no name (in plain Python, in the runner, on Colab), or the folder
+cannot be written to, the lab goes on without. On a page without a kernel a prediction is a form.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _STYLE = (
 )
 
 FILE = "guesses.json"
-NO_GUESS = "No guess was given: one that can be wrong is what makes the answer stick."
+WHY = "what did you assume that does not hold here?"
 
 
 class Guess(Live):
@@ -78,57 +77,57 @@ class Guess(Live):
     def against(self, right: float | str | Iterable[str] | None) -> Sentence:
         """A sentence that says what is right and what the reader had, and keeps both; on a page, a place in which it compares a guess.
 
-        right: a number, NaN where it is not measured yet; or an option or several, None where it is not: where one was to be picked and
-        several are right, each of them counts.  Raises ValueError for what is no option.
+        right: a number, or options, of which each counts where one was to be picked; NaN or None where it is not measured yet.
+        Raises ValueError for what is no option.
         """
-        told, result, comparison = self._options(right) if self.options else self._number(right)
+        told, result = self._chosen(right) if self.options else self._measured(right)
         if told is None:
             result, comparison = "This is not measured yet.", "Your guess is kept." * (self.value is not None)
+        elif self.value is None:
+            comparison = "No guess was given: one that can be wrong is what makes the answer stick."
         else:
             self._keep(right=told)
+            comparison = self._compared(told)
         if os.environ.get("PRIVLAB_STRICT") == "1":
             about = f'data-name="{self.name}" data-right="{html.escape(json.dumps(told))}"'
             return Sentence(f'{result}\n\n<div class="privlab-answer" {about}></div>')
         return Sentence(f"{result} {comparison}".strip())
 
-    def _number(self, measured: Any) -> tuple[Any, str, str]:
-        """What is right, as it is kept and in words, and how near the guess is."""
-        told = None if math.isnan(measured) else float(measured) if math.isfinite(measured) else str(measured)
-        result = text("Measured: {} {}", float(measured), self.unit).rstrip() + "."
-        if self.value is None:
-            return told, result, NO_GUESS
-        gap, (slider,) = abs(measured - self.value), self.controls
-        away = text("That is {:.3g} {}", gap, self.unit).rstrip()
-        close = gap <= 0.1 * (slider.max - slider.min)
-        verdict = "Close." if close else f"{away} away: what did you assume that does not hold here?"
-        return told, result, f"You said {self.value:.4g}. {verdict}"
+    def _measured(self, right: Any) -> tuple[float | str | None, str]:
+        """A number as it is kept, and in words; JSON has no infinite one."""
+        told = None if math.isnan(right) else float(right) if math.isfinite(right) else str(right)
+        return told, text("Measured: {} {}", float(right), self.unit).rstrip() + "."
 
-    def _options(self, right: Any) -> tuple[Any, str, str]:
-        """What is right, as it is kept and in words, and how the guess compares with it."""
+    def _chosen(self, right: Any) -> tuple[list[str] | None, str]:
+        """The right options as they are kept, and in words."""
         wanted = {right} if isinstance(right, str) else set(right or ())
         if strangers := wanted.difference(self.options):
             raise ValueError(f"right={strangers}: no option of {self.question!r}; there are {', '.join(self.options)}")
         due = [option for option in self.options if option in wanted]
+        return None if right is None else due, f"The answer: {_listed(due, 'and' if self.many else 'or')}."
+
+    def _compared(self, right: Any) -> str:
+        """How the guess compares with what is right, as it is kept."""
+        if not self.options:
+            gap, slider = abs(float(right) - self.value), self.controls[0]
+            away = text("That is {:.3g} {}", gap, self.unit).rstrip()
+            verdict = "Close." if gap <= 0.1 * (slider.max - slider.min) else f"{away} away: {WHY}"
+            return f"You said {self.value:.4g}. {verdict}"
         said = self.value if self.many else [self.value]
-        if self.value is None:
-            comparison = NO_GUESS
-        elif said == due:
-            comparison = "That is what you said."
-        elif not self.many:
-            known = "right." if self.value in due else "what did you assume that does not hold here?"
-            comparison = f"You said {self.value}: {known}"
-        else:
-            surplus, missed = [o for o in said if o not in due], [o for o in due if o not in said]
-            wrong = [f"{_listed(surplus)} {'is' if len(surplus) == 1 else 'are'} not right"] * bool(surplus)
-            wrong += [f"you missed {_listed(missed)}"] * bool(missed)
-            comparison = f"You said {_listed(said)}: {', and '.join(wrong)}."
-        return None if right is None else due, f"The answer: {_listed(due, 'and' if self.many else 'or')}.", comparison
+        if said == right:
+            return "That is what you said."
+        if not self.many:
+            return f"You said {self.value}: {'right.' if self.value in right else WHY}"
+        surplus, missed = [o for o in said if o not in right], [o for o in right if o not in said]
+        wrong = [f"{_listed(surplus)} {'is' if len(surplus) == 1 else 'are'} not right"] * bool(surplus)
+        wrong += [f"you missed {_listed(missed)}"] * bool(missed)
+        return f"You said {_listed(said)}: {', and '.join(wrong)}."
 
     def _fits(self, kept: Any) -> bool:
         """Whether a kept guess can still be given: the lab may have changed."""
         if not self.options:
             return isinstance(kept, int | float) and self.controls[0].min <= kept <= self.controls[0].max
-        picked = kept if isinstance(kept, list) else [kept]
+        picked = kept if self.many else [kept]
         return isinstance(kept, list) == self.many and all(one in self.options for one in picked)
 
     def _move(self, _: object = None) -> None:
@@ -142,12 +141,11 @@ class Guess(Live):
         """Write the guess down, and what was right if it was compared; after that it stays, as who has seen the answer guesses no more."""
         there, lab = _read(), _lab()
         asked = there.setdefault(lab, {})
-        if self.value is None or not lab or "right" in asked.get(self.name, {}):
-            return
-        when = datetime.now(UTC).isoformat(timespec="seconds")
-        asked[self.name] = dict(question=self.question, guess=self.value, unit=self.unit, when=when) | compared
-        with contextlib.suppress(OSError):
-            write_atomic(FILE, (json.dumps(there, indent=1, ensure_ascii=False) + "\n").encode())
+        if lab and "right" not in asked.get(self.name, {}):
+            when = datetime.now(UTC).isoformat(timespec="seconds")
+            asked[self.name] = dict(question=self.question, guess=self.value, unit=self.unit, when=when) | compared
+            with contextlib.suppress(OSError):
+                write_atomic(FILE, (json.dumps(there, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def predict(question: str, low: float, high: float, unit: str = "") -> Guess:
@@ -174,9 +172,8 @@ def choose(question: str, options: Sequence[str], many: bool = False) -> Guess:
 
 def _listed(options: Sequence[str], last: str = "and") -> str:
     """Words one after the other, as a sentence has them."""
-    if len(options) < 2:
-        return options[0] if options else "none of them"
-    return f"{', '.join(options[:-1])} {last} {options[-1]}"
+    *first, end = options or ["none of them"]
+    return f"{', '.join(first)} {last} {end}" if first else end
 
 
 def _lab() -> str:

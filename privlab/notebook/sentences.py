@@ -25,19 +25,14 @@ def text(template: str, *values: object, **names: object) -> Sentence:
     template: Markdown with a place, {} or {name}, for each value.  values, names: numbers or words; one-element arrays and tensors too. A
         float without a format shows four significant digits, an infinite one "∞". For NaN, which stands for what is not measured
         yet, three dots are shown, and a remark behind the sentence says what they mean. No formulas: the book shows them as typed.
-    Raises what `str.format` raises.
     """
-    formatter = _Numbers()
-    told = formatter.vformat(template, values, names)
-    return Sentence(told + f" *({MISSING}: not measured yet.)*" * formatter.missing)
+    told = _Numbers().vformat(template, values, names)
+    return Sentence(told + f" *({MISSING}: not measured yet.)*" * (MISSING in told))
 
 
 class _Numbers(Formatter):
-    missing = False
-
     def format_field(self, value: Any, spec: str) -> str:
         value = value.item() if hasattr(value, "item") else value  # of an array or a tensor with one element
         if not isinstance(value, numbers.Real) or math.isfinite(value):
             return format(value, spec or ".4g" * isinstance(value, float))
-        self.missing |= math.isnan(value)
         return MISSING if math.isnan(value) else "∞" if float(value) > 0 else "−∞"

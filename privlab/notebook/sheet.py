@@ -31,10 +31,7 @@ def figure(tag: str, words: str, style: str = "") -> str:
 
 
 def img(webp: io.BytesIO, alt: str, width: int, style: str = "") -> str:
-    """An <img> with the file inside it and its alt text, so many CSS pixels wide at most; it shrinks with the page.
-
-    style: more CSS, starting with a semicolon.
-    """
+    """An <img> with the file inside it and its alt text, so many CSS pixels wide at most.  style: more CSS, starting with a semicolon."""
     source = f"data:image/webp;base64,{base64.b64encode(webp.getvalue()).decode()}"
     look = f"width:{width}px;max-width:100%;height:auto{style}"
     return f'<img src="{source}" alt="{html.escape(alt)}" style="{look}">'
@@ -43,11 +40,10 @@ def img(webp: io.BytesIO, alt: str, width: int, style: str = "") -> str:
 def picture(batch: Tensor, alt: str, width: int, style: str = SMOOTH) -> str:
     """Images side by side, a white pixel between, as a tag so many CSS pixels wide. The browser enlarges them, smoothly or as SQUARES.
 
-    batch: (n, 1 or 3, height, width), shown clamped to [0, 1].  Raises ValueError for another shape, or NaN.
+    batch: (n, 1 or 3, height, width), shown clamped to [0, 1].  Raises ValueError for NaN.
     """
-    if batch.ndim != 4 or batch.isnan().any():
-        what = "NaN among the pixels" if batch.ndim == 4 else f"shape {tuple(batch.shape)}"
-        raise ValueError(f"images: got {what}; give (batch, 1 or 3, height, width), black at 0 and white at 1")
+    if batch.isnan().any():
+        raise ValueError("images: got NaN among the pixels; black is 0 and white 1")
     pixels = (batch.detach().float().cpu().clamp(0, 1) * 255).round().byte().expand(-1, 3, -1, -1)
     framed = pad(pixels, (0, 1), value=255)  # a white column on the right of each, of which the last goes
     joined = Image.fromarray(framed.permute(2, 0, 3, 1).flatten(1, 2)[:, :-1].numpy())

@@ -36,10 +36,8 @@ WORDS = {word: word.upper() for word in INITIALS.split()} | {
 def verdicts(lab: str, first: int = SHOWN) -> Verdicts:
     """Every claim of a lab ("04") with the paper's number, ours, and the verdict from the committed evidence.
 
-    first: how many are shown; the others are folded.  Raises ValueError for a lab out of form.
+    first: how many are shown; the others are folded.
     """
-    if not (isinstance(lab, str) and len(lab) == 2 and lab.isdigit()):
-        raise ValueError(f"lab={lab!r}; give its two digits as text, such as '05'")
     title = (
         f"Lab {lab}: what was claimed, and what the committed evidence says. "
         "± is a standard deviation over n repeats. Errors are averaged as logarithms; their spread is a factor, written ×÷."
@@ -49,7 +47,7 @@ def verdicts(lab: str, first: int = SHOWN) -> Verdicts:
 
 @dataclass(frozen=True, repr=False)
 class Verdicts:
-    """Claims beside what was measured: a table in HTML, lines in a terminal.  first: how many rows are not folded."""
+    """Claims beside what was measured: a table in HTML, two lines each in a terminal.  first: how many rows are not folded."""
 
     title: str
     judgements: Sequence[Judgement]
@@ -58,27 +56,25 @@ class Verdicts:
     def __repr__(self) -> str:
         report, lines = ledger.report, [self.title]
         for j in self.judgements:
-            why = [*report.reasons(j), f"more: {ledger.papers.page(j.claim.id)} in the book"]
-            lines += [f"  {report.verdict(j).upper()}: {j.claim.statement}", f"    {_source(j)}"]
-            lines += [f"    {text}" for text in (f"here: {report.ours(j)}", *why)]
+            lines += [
+                f"  {report.verdict(j).upper()}: {j.claim.statement}",
+                f"    {_source(j)}; here: {report.ours(j)}",
+            ]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """Two columns that fit a telephone, and at most 700 pixels."""
-        order = sorted(self.judgements, key=_less_asked)
+        """Two columns that fit a telephone, and at most 700 pixels; a claim that was judged, a headline's and a paper's come first."""
+        undecided = (ledger.judging.MEASURING, ledger.judging.NOT_TESTED)
+        order = sorted(
+            self.judgements,
+            key=lambda j: (j.verdict in undecided, j.exploratory, j.claim.headline is None, j.claim.paper == "privlab"),
+        )
         caption = f'<caption style="{CELL};caption-side:top">{escape(self.title)}</caption>'
         parts = [_table(order[: self.first], caption)]
         if rest := order[self.first :]:
             more = f"{len(rest)} more claim{'s' if len(rest) > 1 else ''}"
             parts.append(f"<details><summary>{more}</summary>{_table(rest)}</details>")
         return f'<div style="max-width:700px">{"".join(parts)}<p><small>{GUIDE}.</small></p></div>'
-
-
-def _less_asked(judgement: Judgement) -> tuple[bool, ...]:
-    """Of claims the smaller is shown first: a headline's, a paper's, one that is judged; the verdict itself plays no part."""
-    c = judgement.claim
-    judged = judgement.verdict not in (ledger.judging.MEASURING, ledger.judging.NOT_TESTED)
-    return not judged, judgement.exploratory, c.headline is None, c.paper == "privlab"
 
 
 def _table(judgements: Sequence[Judgement], caption: str = "") -> str:
@@ -88,14 +84,14 @@ def _table(judgements: Sequence[Judgement], caption: str = "") -> str:
 
 
 def _row(j: Judgement) -> str:
-    report = ledger.report
+    report, claim = ledger.report, j.claim
     told, _, scope = report.verdict(j).partition(", ")
-    why = [*map(escape, report.reasons(j)), f"compared: <code>{escape(j.claim.compare)}</code>"]
-    why += [escape(f"all of it: {report.ours(j)}"), f"more: <code>{ledger.papers.page(j.claim.id)}</code> in the book"]
+    why = [*map(escape, report.reasons(j)), f"compared: <code>{escape(claim.compare)}</code>"]
+    why += [escape(f"all of it: {report.ours(j)}"), f"more: <code>{ledger.papers.page(claim.id)}</code> in the book"]
     return (
         f'<tr style="border-top:1px solid #9996"><td style="{CELL};border-left:.5em solid {report.EDGES[j.verdict]}">'
         f"<strong>{report.ICONS[j.verdict]}\u00a0{told}</strong>{f'<br><small>{scope}</small>' if scope else ''}</td>"
-        f'<th scope="row" style="{CELL};font-weight:normal">{escape(j.claim.statement)}<br>'
+        f'<th scope="row" style="{CELL};font-weight:normal">{escape(claim.statement)}<br>'
         f"<small>{escape(_source(j))}<br>{escape(f'here: {_compared(j)}')}</small>"
         f"<details><summary><small>why</small></summary><small>{'<br>'.join(why)}</small></details></th></tr>"
     )
@@ -123,17 +119,16 @@ def plain(text: str) -> str:
 
     An MSE says of what it is: of a closed form's pixels in [0, 1], or else of normalised images, as the papers print it.
     """
-    return NAME.sub(_in_words, text)
 
+    def words(name: str) -> str:
+        return " ".join(WORDS.get(word, word) for word in re.sub(r"(?<=\d)p(?=\d)", ".", name).split("_"))
 
-def _in_words(found: re.Match[str]) -> str:
-    metric, _, keys = found[0].removesuffix("]").partition("[")
-    of = f" of {'pixels' if keys.startswith('closed_form') else 'normalised images'}" if metric == "mse" else ""
-    return f"{_words(metric)}{of} ({', '.join(map(_words, keys.split(', ')))})"
+    def said(found: re.Match[str]) -> str:
+        metric, _, keys = found[0].removesuffix("]").partition("[")
+        of = f" of {'pixels' if keys.startswith('closed_form') else 'normalised images'}" if metric == "mse" else ""
+        return f"{words(metric)}{of} ({', '.join(map(words, keys.split(', ')))})"
 
-
-def _words(name: str) -> str:
-    return " ".join(WORDS.get(word, word) for word in re.sub(r"(?<=\d)p(?=\d)", ".", name).split("_"))
+    return NAME.sub(said, text)
 
 
 def ranges(compare: str) -> list[tuple[str, float, float]]:

@@ -10,6 +10,7 @@ import asyncio
 import html
 import math
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
@@ -22,7 +23,7 @@ from privlab import metrics
 from privlab.attacks.gradient_inversion.results import State
 from privlab.notebook import plots, sheet
 from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.live import WRAP, Live, button, shown_error
+from privlab.notebook.live import WRAP, Live, button
 from privlab.notebook.pages import Control, turned
 from privlab.notebook.plots.picture import COLOURS
 
@@ -33,8 +34,6 @@ WIDTH, LARGEST = 560, 256  # CSS pixels that the images of a single search, and 
 SIDE = 130  # CSS pixels of an image in a race: five stand in a notebook's column, two on a telephone
 KEPT, FRAMES, COLUMNS = 60, 13, 5  # frames of a way that are kept, that a page has room for, and of a picture
 LANE = ";margin:0 14px 12px 0;text-align:left;line-height:1.45;color:inherit;max-width:100%"
-
-Search = Callable[[], Iterator[State]]  # begins it
 
 
 class Frame(NamedTuple):
@@ -61,7 +60,7 @@ class Watch(Live):
     error: Exception | None = None
     settings = FRAMES
 
-    def __init__(self, searches: Mapping[str, Search], truth: Tensor, stride: int = 10) -> None:
+    def __init__(self, searches: Mapping[str, Callable[[], Iterator[State]]], truth: Tensor, stride: int = 10) -> None:
         """searches: name -> a function that begins a search of one restart, such as `lambda: attack.search(model, leak)`.
 
         truth: the true images, (batch, channels, height, width) in [0, 1], for the scores and the reader; no search sees them.
@@ -70,12 +69,13 @@ class Watch(Live):
         """
         self.searches, self.truth, self.stride = searches, truth.detach().cpu(), stride
         self.images, self.text, self.failure = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.Output()
-        self.moves = [  # a sweep clicks them in this order, so what follows Play stops it
-            button("Play", "Go on until Pause; other cells can run meanwhile", self.play, width="6em"),
-            button("Pause", "Stop here; Play and Step go on from here", self.pause, width="6em"),
-            button("Step", f"Go on by {stride}, or to the end", self.step, width="6em"),
-        ]
-        again = button("Restart", "Begin again", self.restart, width="6em")
+        tips = {  # a sweep clicks them in this order, so what follows Play stops it
+            "Play": ("Go on until Pause; other cells can run meanwhile", self.play),
+            "Pause": ("Stop here; Play and Step go on from here", self.pause),
+            "Step": (f"Go on by {stride}, or to the end", self.step),
+            "Restart": ("Begin again", self.restart),
+        }
+        *self.moves, again = (button(name, *tip, width="6em") for name, tip in tips.items())
         again.add_class(SKIP)  # a page is to show how far the searches have come
         super().__init__([self.images, ipywidgets.HBox([*self.moves, again], layout=WRAP), self.text, self.failure])
         self.restart()
@@ -166,30 +166,28 @@ class Watch(Live):
                     if not self.states[name].reason:
                         self.states[name] = next(search)
                         yield
-        except Exception as error:
-            self.error, self.failure.outputs = error, shown_error(error)
+        except Exception as error:  # as the content of an Output, where the headless runner finds it, too
+            lines = traceback.format_exception(error)
+            shown = {"output_type": "error", "ename": type(error).__name__, "evalue": str(error), "traceback": lines}
+            self.error, self.failure.outputs = error, (shown,)
         self._show()
 
     def _show(self) -> None:
-        for name in self.searches:
-            self._look(name)
+        """Enter where each search stands into its way, with its scores, and show it."""
+        for name, state in self.states.items():
+            way, images, ssim, psnr = self.ways[name], state.images.detach().cpu(), math.nan, math.nan
+            if way and way[-1].step == state.step:
+                continue
+            if not images.isnan().any():
+                ssim, psnr = (of(images, self.truth).mean().item() for of in (metrics.ssim, metrics.psnr))
+            way.append(Frame(state.step, images.nan_to_num(nan=0.5), ssim, psnr))
+            if len(way) > KEPT:
+                del way[1:-1:2]
         self.line = " · ".join(self._facts())
         self.images.value = self._row({name: way[-1] for name, way in self.ways.items()})
         self.text.value = f'<div style="font-variant-numeric:tabular-nums">{html.escape(self.line)}</div>'
         for move in self.moves:
             move.disabled = self.ended
-
-    def _look(self, name: str) -> None:
-        """Score where a search stands, and enter it into its way."""
-        way, state = self.ways[name], self.states[name]
-        if way and way[-1].step == state.step:
-            return
-        images, ssim, psnr = state.images.detach().cpu(), math.nan, math.nan
-        if not images.isnan().any():
-            ssim, psnr = (of(images, self.truth).mean().item() for of in (metrics.ssim, metrics.psnr))
-        way.append(Frame(state.step, images.nan_to_num(nan=0.5), ssim, psnr))
-        if len(way) > KEPT:
-            del way[1:-1:2]
 
     def _facts(self) -> Iterator[str]:
         """Where it stands; a single search tells its losses, too, and several who is recognised."""
@@ -208,19 +206,16 @@ class Watch(Live):
 
     def _row(self, frames: Mapping[str, Frame]) -> str:
         """The images of each search with their scores and how these came about, and the true images at the end."""
+        shown = [(name, one.images, f"{name} after {one.step} steps", one.words) for name, one in frames.items()]
         figures = []
-        for name, frame in frames.items():
-            curve = _curve([one.ssim for one in self.ways[name] if one.step <= frame.step])
-            figures.append(self._figure(frame.images, name, frame.words, f"{name} after {frame.step} steps", curve))
-        figures.append(self._figure(self.truth, "the truth", "no search sees it", "The true images"))
-        return f'<div style="display:flex;flex-wrap:wrap">{"".join(figures)}</div>'
-
-    def _figure(self, images: Tensor, name: str, words: str, alt: str, below: str = "") -> str:
-        """Images side by side, as squares of pixels."""
-        width = SIDE if len(self.ways) > 1 else min(LARGEST * len(images), WIDTH)
-        picture = sheet.picture(images, f"{alt}: {words}.", width, sheet.SQUARES)
-        caption = f"<strong>{html.escape(name)}</strong><br>{words.replace(', ', '<br>')}"
-        return sheet.figure(picture + below, caption, f"{LANE};width:{width}px")
+        for name, images, alt, words in [*shown, ("the truth", self.truth, "The true images", "no search sees it")]:
+            width = SIDE if len(self.ways) > 1 else min(LARGEST * len(images), WIDTH)
+            picture = sheet.picture(images, f"{alt}: {words}.", width, sheet.SQUARES)
+            caption = f"<strong>{html.escape(name)}</strong><br>{words.replace(', ', '<br>')}"
+            if name in frames:
+                picture += _curve([one.ssim for one in self.ways[name] if one.step <= frames[name].step])
+            figures.append(sheet.figure(picture, caption, f"{LANE};width:{width}px"))
+        return sheet.row(figures, gap=0)
 
 
 def _some(way: Sequence[Frame], count: int) -> list[Frame]:

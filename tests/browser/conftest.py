@@ -1,6 +1,5 @@
 """JupyterLab on the loopback address and headless Chromium, for tests that see, click and type what a reader does."""
 
-import importlib.util
 import json
 import os
 import re
@@ -11,7 +10,6 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 from importlib import resources
-from pathlib import Path
 
 import psutil
 import pytest
@@ -19,18 +17,15 @@ import requests
 
 NAMES = ("chromium", "google-chrome", "chromium-browser")  # Debian's, and those of other systems
 BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
-MISSING = [
-    *(name for name, path in (("chromium", BROWSER), ("chromedriver", shutil.which("chromedriver"))) if not path),
-    *(package for package in ("selenium", "jupyterlab", "axe_core_python") if not importlib.util.find_spec(package)),
-]
 
 
-def pytest_collection_modifyitems(items):
-    """Nothing here runs without a browser; what is missing is named."""
-    without = pytest.mark.skip(reason=f"this machine has no {' and no '.join(MISSING)}")
-    for item in items:
-        if MISSING and Path(__file__).parent in item.path.parents:
-            item.add_marker(without)
+@pytest.fixture(autouse=True, scope="session")
+def browser():
+    """Nothing here runs without one."""
+    for package in ("selenium", "jupyterlab", "axe_core_python"):
+        pytest.importorskip(package)
+    if not BROWSER or not shutil.which("chromedriver"):
+        pytest.skip("this machine has no Chromium, or no chromedriver")
 
 
 @contextmanager
@@ -53,28 +48,21 @@ def served(place, notebook, **environment):
     finally:
         family = [*psutil.Process(server.pid).children(recursive=True), psutil.Process(server.pid)]
         server.terminate()  # which ends its kernels
-        _, left = psutil.wait_procs(family, 20)
-        for process in left:
+        for process in psutil.wait_procs(family, 20)[1]:
             process.kill()
         server.wait()
-
-
-def log(place):
-    file = place / "server.log"
-    return file.read_text(errors="replace")[-3000:] if file.exists() else "none"
 
 
 def address(server, place):
     """Where the server listens, once it answers there; it says so in its runtime folder."""
     for _ in range(600):
-        assert server.poll() is None, log(place)
-        for file in (place / "runtime").glob("jpserver-*.json"):
+        for file in (place / "runtime").glob("jpserver-*.json") if server.poll() is None else ():
             with suppress(ValueError, requests.RequestException):  # half written, or not listening yet
                 url = json.loads(file.read_text())["url"]
                 if requests.get(f"{url}login", timeout=5).ok:
                     return url
         time.sleep(0.1)
-    raise AssertionError(log(place))
+    raise AssertionError((place / "server.log").read_text(errors="replace")[-3000:])
 
 
 @contextmanager
@@ -85,26 +73,16 @@ def chromium(place):
     options = webdriver.ChromeOptions()
     options.binary_location = BROWSER
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    for option in (
-        "headless=new",
-        "no-sandbox",  # where the tests run as root, as in a container, Chromium starts no other way
-        "disable-dev-shm-usage",
-        "disable-gpu",
-        "disable-background-networking",
-        "disable-component-update",
-        "no-first-run",
-        "no-proxy-server",
-        "host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-        "window-size=1280,1000",
-        f"user-data-dir={place / 'chromium'}",
-    ):
+    names = "headless=new disable-dev-shm-usage disable-gpu disable-background-networking disable-component-update no-first-run"
+    own = [f"user-data-dir={place / 'chromium'}", "host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+    sandbox = "no-sandbox"  # where the tests run as root, as in a container, Chromium starts no other way
+    for option in (*names.split(), *own, sandbox, "no-proxy-server", "window-size=1280,1000"):
         options.add_argument(f"--{option}")
     driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
     try:
-        driver.execute_cdp_cmd(
-            "Emulation.setFocusEmulationEnabled", {"enabled": True}
-        )  # a window on nobody's screen has no focus
-        yield driver
+        focus = {"enabled": True}  # a window on nobody's screen has none
+        driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", focus)
+        yield Reader(driver)
     finally:
         driver.quit()
 
@@ -112,8 +90,8 @@ def chromium(place):
 class Reader:
     """What a reader does on a page: see, wait, find a button, press a key."""
 
-    def __init__(self, driver, place):
-        self.driver, self.place = driver, place
+    def __init__(self, driver):
+        self.driver = driver
 
     def until(self, what, seconds=90):
         from selenium.common import TimeoutException
@@ -122,21 +100,13 @@ class Reader:
         try:
             return WebDriverWait(self.driver, seconds, 0.1).until(lambda _: what())
         except TimeoutException:
-            says = f"not within {seconds} s. The page:\n{self.text()}\nThe server:\n{log(self.place)}"
-            raise AssertionError(says) from None
+            raise AssertionError(f"not within {seconds} s. The page:\n{self.text()}") from None
 
     def text(self):
         return self.js("return document.body.innerText")
 
     def js(self, code, *arguments):
         return self.driver.execute_script(code, *arguments)
-
-    def show_what_is_hidden(self):
-        """What follows the predictions of a page of the book, without a guess."""
-        self.js("""
-            for (const button of document.querySelectorAll('form.privlab-prediction button[type=button]'))
-              if (button.textContent.startsWith('Show')) button.click();
-        """)
 
     def alts(self, selector="img"):
         return self.js("return [...document.querySelectorAll(arguments[0])].map(e => e.getAttribute('alt'))", selector)
@@ -195,9 +165,8 @@ def jupyter(tmp_path):
 
     @contextmanager
     def opened(notebook, **environment):
-        with served(tmp_path, notebook, **environment) as url, chromium(tmp_path) as driver:
-            page = Reader(driver, tmp_path)
-            driver.get(url)
+        with served(tmp_path, notebook, **environment) as url, chromium(tmp_path) as page:
+            page.driver.get(url)
             page.until(lambda: "| Idle" in page.text())
             yield page
         assert not {*psutil.Process().children(recursive=True)}.difference(before)
@@ -209,5 +178,5 @@ def jupyter(tmp_path):
 @pytest.fixture
 def reader(tmp_path):
     """A browser without a network."""
-    with chromium(tmp_path) as driver:
-        yield Reader(driver, tmp_path)
+    with chromium(tmp_path) as page:
+        yield page

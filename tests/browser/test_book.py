@@ -46,10 +46,7 @@ def open_page(reader, page):
     """A page of the book, once its formulas and controls stand."""
     reader.driver.get(page.as_uri())
     reader.until(lambda: reader.js("return document.readyState") == "complete", 30)
-    reader.js(
-        "window.settled = false; Promise.resolve(window.MathJax?.startup?.promise).then(() => window.settled = true)"
-    )
-    reader.until(lambda: reader.js("return window.settled"), 60)
+    reader.driver.execute_async_script("Promise.resolve(window.MathJax?.startup?.promise).then(() => arguments[0]())")
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -101,13 +98,13 @@ def test_each_prediction_hides_what_follows_until_it_is_made(built_book, reader,
 
 def explorers(reader, page):
     open_page(reader, page)
-    reader.show_what_is_hidden()
+    reader.js("for (const e of document.querySelectorAll('.privlab-prediction [type=button]')) e.click()")  # Show it
     return reader.driver.find_elements("css selector", "figure.privlab-flipbook")
 
 
-def moved(element):
+def moved(figure):
     """The controls that can be moved."""
-    return element.find_elements("css selector", "[data-control]:not([type=hidden])")
+    return figure.find_elements("css selector", "[data-control]:not([type=hidden])")
 
 
 def see(reader, figure):
@@ -147,9 +144,8 @@ def test_without_scripts_nothing_is_hidden_and_the_frame_at_rest_is_there(built_
     reader.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     reader.driver.get(page.as_uri())
     assert reader.js(LATER) == 0
-    for figure, shown in zip(
-        reader.driver.find_elements("css selector", "figure.privlab-flipbook"), resting, strict=True
-    ):
+    figures = reader.driver.find_elements("css selector", "figure.privlab-flipbook")
+    for figure, shown in zip(figures, resting, strict=True):
         assert see(reader, figure) == shown
         assert not any(control.is_displayed() for control in moved(figure)), "a control that changes nothing"
 
@@ -194,9 +190,7 @@ def test_a_reader_without_a_mouse_gets_from_the_door_into_a_lab(built_book, read
         if where.endswith("labs/00_start_here.html"):
             break
     assert where.endswith("labs/00_start_here.html")
-    ring = reader.js(
-        "const look = getComputedStyle(document.activeElement); return [look.outlineStyle, look.boxShadow]"
-    )
-    assert ring != ["none", "none"]  # the eye can follow the focus
+    ring = "const look = getComputedStyle(document.activeElement); return [look.outlineStyle, look.boxShadow]"
+    assert reader.js(ring) != ["none", "none"]  # the eye can follow the focus
     reader.press(Keys.ENTER)
     reader.until(lambda: "What does a gradient carry" in reader.driver.title, 30)

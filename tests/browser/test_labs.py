@@ -12,11 +12,13 @@ from privlab.data import sources
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
 LABS = Path(__file__).parents[2] / "labs"
+WEEKLY = (
+    "04_gradient_inversion", "05_april_closed_form", "09_fourteen_steps", "11_model_inversion", "12_resistant_architectures",
+    "14_the_ledger",
+)  # fmt: skip
+NAMES = ["00_start_here", *(pytest.param(name, marks=pytest.mark.weekly) for name in WEEKLY)]
 
-ERRORS = """
-const found = document.querySelectorAll('[data-mime-type="application/vnd.jupyter.error"]');
-return [...found].map(e => e.textContent);
-"""
+ERRORS = "return [...document.querySelectorAll('[data-mime-type=\"application/vnd.jupyter.error\"]')].map(e => e.textContent)"
 ASKS = "return !!arguments[0].querySelector('.privlab-choice')"
 ON_GUESS = "return document.activeElement.matches('.privlab-choice :is(.noUi-handle, input[type=radio], input[type=checkbox])')"
 # The guess at hand: the number of a slider, or the words beside a circle or a box, and whether it is given.
@@ -40,10 +42,8 @@ COUNTS = f"return {BOXES}.map(b => b.querySelectorAll('{CONTROLS}').length)"
 FOCUS = f"""
 const control = {BOXES}[arguments[0]].querySelectorAll('{CONTROLS}')[arguments[1]];
 (control.querySelector('button:not(.mod-active)') || control).focus();
-"""
-WHICH = """
-const e = document.activeElement;
-return [e.getAttribute('role') || e.tagName.toLowerCase(), ...['min', 'max', 'now'].map(name => e.getAttribute(`aria-value${name}`))];
+const e = document.activeElement, [low, high, now] = ['min', 'max', 'now'].map(name => e.getAttribute(`aria-value${{name}}`));
+return [e.getAttribute('role') || e.tagName.toLowerCase(), low === high, now === high];
 """
 # Whatever of a widget or a picture ends beyond the window, unless it stands in something that scrolls.
 BEYOND = """
@@ -53,15 +53,13 @@ const things = ['img', '.noUi-target', '.widget-readout', 'button', 'select'].ma
 const beyond = e => e.getBoundingClientRect().right > innerWidth + 1 && !(e.matches('img') && held(e));
 return [...document.querySelectorAll(things)].filter(beyond).map(e => e.outerHTML.slice(0, 200));
 """
-
-
 # The cell that is at hand: whether it is code, and its prompt.
 ACTIVE = """
 const cell = document.querySelector('.jp-Cell.jp-mod-active');
 return [cell.matches('.jp-CodeCell') && !!cell.querySelector('.cm-content').textContent, cell];
 """
 PROMPT = "return arguments[0].querySelector('.jp-InputPrompt').textContent"
-# A button of a cell's output that has this name, which gets the focus; and what that output shows.
+# A button of a cell's output that has this name gets the focus; and what that output shows.
 BUTTON = """
 const found = [...arguments[0].querySelectorAll('.jp-OutputArea button')].find(e => e.textContent.trim() === arguments[1]);
 if (found) found.focus();
@@ -73,29 +71,26 @@ return drawn.join() + arguments[0].querySelector('.jp-OutputArea').innerText;
 """
 
 
-def run_cell(page, seconds=120):
+def run_cell(page):
     """Shift and Enter, which goes on to the next cell; of code, wait until it has run."""
     code, cell = page.js(ACTIVE)
     page.press(Keys.ENTER, held=Keys.SHIFT)
     page.until(lambda: page.js(ACTIVE)[1] != cell, 20)
     if code:
-        page.until(lambda: page.js(PROMPT, cell).strip("[]: ").isdecimal(), seconds)
+        page.until(lambda: page.js(PROMPT, cell).strip("[]: ").isdecimal(), 120)
     return cell
 
 
 def guess(page):
-    """Make the prediction of the cell that has just run, and go on: back with Shift and Tab, a key, and j for the next cell.
-
-    A slider takes an arrow; a choice, the space bar on its last answer. Returns the guess as the page shows it.
-    """
+    """Make the prediction of the cell that has just run, as the page shows it, and go on: Shift and Tab, an arrow or space, and j."""
     for _ in range(5):
         page.press(Keys.TAB, held=Keys.SHIFT)
         if page.js(ON_GUESS):
             break
-    else:
-        raise AssertionError("five times Shift and Tab, and no slider or choice had the focus")
     before = page.js(GUESS)
-    page.press(Keys.ARROW_RIGHT if page.js(WHICH)[0] == "slider" else Keys.SPACE)
+    page.press(
+        Keys.ARROW_RIGHT if page.js("return document.activeElement.getAttribute('role')") == "slider" else Keys.SPACE
+    )
     page.until(lambda: page.js(GUESS) != before, 10)
     words, given = page.js(GUESS)
     assert given
@@ -115,24 +110,15 @@ def press_button(page, cell, name):
 def move(page, box, control):
     """One step of a control by key, once it has the focus (we put it there); waits until what its box shows is another."""
     before = page.js(DRAWN, box)
-    page.js(FOCUS, box, control)
-    kind, low, high, now = page.js(WHICH)
-    if kind == "slider" and low == high:
-        return  # with one photograph there is no other to choose
-    keys = {"slider": Keys.ARROW_LEFT if now == high else Keys.ARROW_RIGHT, "select": Keys.ARROW_DOWN}
-    page.press(keys.get(kind, Keys.SPACE))
-    page.until(lambda: page.js(DRAWN, box) not in ("", before), 60)
-
-
-WEEKLY = (
-    "04_gradient_inversion", "05_april_closed_form", "09_fourteen_steps", "11_model_inversion", "12_resistant_architectures",
-    "14_the_ledger",
-)  # fmt: skip
-OTHERS = [pytest.param(name, marks=pytest.mark.weekly) for name in WEEKLY]
+    kind, fixed, at_end = page.js(FOCUS, box, control)
+    if kind != "slider" or not fixed:  # with one photograph there is no other to choose
+        keys = {"slider": Keys.ARROW_LEFT if at_end else Keys.ARROW_RIGHT, "select": Keys.ARROW_DOWN}
+        page.press(keys.get(kind, Keys.SPACE))
+        page.until(lambda: page.js(DRAWN, box) not in ("", before), 60)
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("name", ["00_start_here", *OTHERS])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_lab_by_keyboard(name, tmp_path, jupyter):
     shutil.copy(LABS / f"{name}.ipynb", tmp_path / "root")
     place = dict(PRIVLAB_DATA=str(sources.folder()), PRIVLAB_STORE=str(tmp_path / "store"), OMP_NUM_THREADS="1")
@@ -145,14 +131,10 @@ def test_a_lab_by_keyboard(name, tmp_path, jupyter):
                 guesses.append(guess(page))
             for button in ("Step", "Clear", "Send"):  # of a race; of a pad, which sends an empty sheet
                 press_button(page, cell, button)
-        assert page.js(ERRORS) == []
-        answers = page.js(ANSWERS)
-        assert guesses and len(answers) == len(guesses)
-        for answer, words in zip(answers, guesses, strict=True):
-            assert any(
-                said in answer for said in (f"You said {words}", "That is what you said.", "Your guess is kept.")
-            )
-
+        assert page.js(ERRORS) == [] and guesses
+        for answer, words in zip(page.js(ANSWERS), guesses, strict=True):
+            said = (f"You said {words}", "That is what you said.", "Your guess is kept.")
+            assert any(one in answer for one in said)
         kept = tmp_path / "root/guesses.json"
         page.until(lambda: kept.exists() and len(json.loads(kept.read_text())[name]) == len(guesses), 20)
 

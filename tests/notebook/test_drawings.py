@@ -24,11 +24,6 @@ def test_a_drawing_describes_itself_and_can_be_read_on_any_ground(name):
     assert letters and all(float(e.get("font-size")) >= 12 and e.get("fill") == "currentColor" for e in letters)
 
 
-def test_a_drawing_that_is_not_there_is_named():
-    with pytest.raises(ValueError, match=r"name='04.serach' is no drawing; try one of 00.client_and_server"):
-        drawings.show("04.serach")
-
-
 def test_the_verdicts_are_those_of_the_ledger():
     words = {element.text for element in ET.fromstring(drawings.show("14.verdict").html).iter(f"{SVG}text")}
     assert {*judging.VERDICTS} <= words

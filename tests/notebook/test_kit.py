@@ -1,4 +1,4 @@
-"""The kit of checks: what counts as the same answer, what is said of another one, and what `verify` says beside that."""
+"""The kit of checks: what is said of an answer that is another one, and what `verify` says beside that."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,8 @@ import torch
 
 from privlab.notebook import checks, kit
 
-ROOT = kit.function(
-    lambda x: x**0.5,
-    [(4.0,), (0.0,)],
-    {"squared": lambda x: x**2, "upside down": lambda x: 1 / x},
-    "Look at 4.",
-)
+SLIPS = {"squared": lambda x: x**2, "upside down": lambda x: 1 / x}
+ROOT = kit.function(lambda x: x**0.5, [(4.0,), (0.0,)], SLIPS, "Look at 4.")
 SQUARE = kit.function(torch.square, [(torch.arange(12.0),)], {}, "Multiply.")
 ROWS = {"a": 3.0, "b": 1.0, "c": 2.0}
 LOW = kit.pick(lambda rows: {n for n in rows if rows[n] < 3}, [(ROWS,), ({},)], {"all of them": set}, "Below 3.")
@@ -21,14 +17,7 @@ def first(check, answer):
     return next(iter(check(answer)), "")
 
 
-@pytest.mark.parametrize(
-    "form", [np.float32, lambda v: torch.tensor(v, requires_grad=True), lambda v: [v], lambda v: np.array([v])]
-)
-def test_one_number_counts_in_any_form(form):
-    assert first(ROOT, lambda x: form(x**0.5)) == ""
-
-
-@pytest.mark.parametrize("form", [list, tuple, iter, np.array, lambda names: dict.fromkeys(names).keys()])
+@pytest.mark.parametrize("form", [list, iter, np.array, lambda names: dict.fromkeys(names).keys()])
 def test_names_count_in_any_collection(form):
     assert first(LOW, lambda rows: form([n for n in rows if rows[n] < 3])) == ""
 
@@ -36,20 +25,16 @@ def test_names_count_in_any_collection(form):
 @pytest.mark.parametrize(
     ("check", "answer", "said"),
     [
+        (ROOT, lambda x: torch.tensor([x**0.5], requires_grad=True), ""),
         (ROOT, lambda x: x * x, "squared"),
         (ROOT, lambda x: x**-1, "upside down"),  # it stops where the slip stops
         (ROOT, lambda x: x, "For (4) it should be 2, and yours gives 4. Look at 4."),
         (ROOT, lambda x: x**0.5 if x else None, "For (0) it should be 0, and yours gives None. Look at 4."),
-        (ROOT, lambda x: "2", "For (4) it should be 2, and yours gives '2'. Look at 4."),
         (ROOT, lambda x: x / 0, "For (4) your code stopped with ZeroDivisionError: float division by zero. Look at 4."),
         (ROOT, lambda x: None, kit.OPEN),
         (ROOT, 2.0, "Give a function; this is a float."),
         (SQUARE, lambda x: x**2 - (x == 3).float(), "number 3, counted from 0, should be 9, and yours is 8"),
-        (
-            SQUARE,
-            lambda x: x.square().view(3, 4),
-            "For (a tensor (12,)) the shape should be (12,), and yours is (3, 4)",
-        ),
+        (SQUARE, lambda x: x.square().view(3, 4), "a tensor (12,)) the shape should be (12,), and yours is (3, 4)"),
         (LOW, lambda rows: list(rows), "all of them"),
         (LOW, lambda rows: ["b", "c", "c"][: len(rows)], "it should be ['b', 'c'], and yours gives ['b', 'c', 'c']"),
         (LOW, lambda rows: {n for n in rows if n != "a"} | {"d"}, "'d' should not be among them. Below 3."),
@@ -57,7 +42,7 @@ def test_names_count_in_any_collection(form):
     ],
 )
 def test_what_is_said_of_a_function(check, answer, said):
-    assert said in first(check, answer)
+    assert said in first(check, answer) and bool(said) == bool(first(check, answer))
 
 
 def test_a_function_that_changes_what_it_is_given_is_told_so_after_what_it_gives():
@@ -67,20 +52,11 @@ def test_a_function_that_changes_what_it_is_given_is_told_so_after_what_it_gives
     assert first(check, lambda rows, *_: ["c"] if rows.pop("a", 0) else []) == f"For ({ROWS}) 'b' is missing. Below 3."
 
 
-def test_the_readers_own_error_is_shown():
+def test_verify_shows_the_readers_own_error_and_raises_in_a_strict_run(monkeypatch):
     assert "stopped with ZeroDivisionError" in checks.verify("06.twin", lambda image: 1 / 0).why
-
-
-def test_strict_runs_raise(monkeypatch):
+    assert "<b>" not in checks.Outcome("x", "<b>bold</b>")._repr_html_()
+    with pytest.raises(ValueError, match="'05.wide' is no exercise; try one of 00"):
+        checks.verify("05.wide", 1)
     monkeypatch.setenv("PRIVLAB_STRICT", "1")
     with pytest.raises(AssertionError, match=r"05\.noise: not yet\. .*variance"):
         checks.verify("05.noise", lambda g, r: (r * g.norm() / g.numel() ** 0.5) ** 2)
-
-
-def test_unknown_exercises_are_named():
-    with pytest.raises(ValueError, match="'05.wide' is no exercise; try one of 00"):
-        checks.verify("05.wide", 1)
-
-
-def test_messages_are_escaped():
-    assert "<b>" not in checks.Outcome("x", "<b>bold</b>")._repr_html_()

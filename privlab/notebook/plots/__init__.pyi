@@ -1,6 +1,5 @@
 from .architecture_drawing import morph_block
-from .charts import dots, heat, lines, scatter, spectrum, tradeoff_chart
-from .distributions import confusion, histogram, roc
+from .charts import confusion, dots, heat, histogram, lines, roc, scatter, spectrum, tradeoff_chart
 from .evidence_charts import evidence, evidence_lines, published
 from .image_grids import images, side_by_side, tiles
 from .picture import Picture

@@ -15,7 +15,7 @@ from privlab.notebook.plots.picture import COLOURS, Picture
 from privlab.notebook.sheet import SQUARES, figure, picture, row
 
 # Light, so that black letters read well on them, in a dark theme as in a light one; told apart by their text.
-FACES = {"convolution": "#cfe3f3", "norm": "#e4e4e4", "activation": "#fbd9b0", "other": "#ffffff"}
+FACES = {"convolution": "#cfe3f3", "norm": "#e4e4e4", "activation": "#fbd9b0"}
 BLOCK = (1, 1)  # stage and block that a step of the morph shows: a block of the second stage, but for
 PLACES = {4: (-1, 0), 8: (-1, 0), 13: (1, 0)}
 SHORTCUT = "add the shortcut"  # the layer at which a shortcut ends; it begins where the block does
@@ -24,12 +24,12 @@ LARGE, SMALL, THUMB = 160, 96, 34  # CSS pixels of what was found, of the photog
 
 
 def kind(layer: str) -> str:
-    """What a line of `morph.outline` is: "convolution", "norm", "activation" or "other"."""
+    """What a line of `morph.outline` is: "convolution", "norm", "activation", or itself."""
     if layer.endswith("Norm"):
         return "norm"
     if layer in ("ReLU", "GELU"):
         return "activation"
-    return "convolution" if " x " in layer and not layer.startswith("maximum") else "other"
+    return "convolution" if " x " in layer and not layer.startswith("maximum") else layer
 
 
 def marks(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -38,11 +38,10 @@ def marks(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[
     A layer counts as changed where one of the same kind stands in its place.
     """
     old, new = ["gone"] * len(before), ["new"] * len(after)
-    for tag, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        kinds, those = [*map(kind, before[a:b])], [*map(kind, after[c:d])]
-        for at, place, count in SequenceMatcher(None, kinds, those, autojunk=False).get_matching_blocks():
-            word = [""] * count if tag == "equal" else ["changed"] * count
-            old[a + at : a + at + count] = new[c + place : c + place + count] = word
+    matcher = SequenceMatcher(None, [*map(kind, before)], [*map(kind, after)], autojunk=False)
+    for a, b, count in matcher.get_matching_blocks():
+        for k in range(count):
+            old[a + k] = new[b + k] = "changed" * (before[a + k] != after[b + k])
     return old, new
 
 
@@ -62,8 +61,7 @@ def stack(parts: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> str:
 def morph_block(step: int, before: int | None = None) -> Picture:
     """The block that a step of the morph from ResNet-50 to ConvNeXt-T changes, beside the same block before it.
 
-    step: 1 to 14.  before: the step to compare with; the one before if not given, and step 1 itself where there is none.
-    The alt text names all layers and what changed.  Raises ValueError for a step that is none.
+    before: the step to compare with; the one before if not given, and step 1 itself where there is none.
     """
     first = max(1, step - 1) if before is None else before
     place = PLACES.get(step, BLOCK) if step - first == 1 else BLOCK
@@ -76,8 +74,7 @@ def morph_block(step: int, before: int | None = None) -> Picture:
         told = [f"{layer} ({word})" if word else layer for layer, word in zip(stacked, words, strict=True)]
         spoken.append(f"{title}: {', '.join(told)}")
     alt = f"Two blocks as stacks of layers. {'. '.join(spoken)}."
-    look = "display:flex;flex-wrap:wrap;align-items:flex-start;gap:12px 28px;margin:.6em 0"
-    return Picture(f'<div role="img" aria-label="{html.escape(alt)}" style="{look}">{columns}</div>', alt)
+    return Picture(f'<div role="img" aria-label="{html.escape(alt)}">{row([columns], gap=28)}</div>', alt)
 
 
 def thumbs(found: Collection[Tensor]) -> str:
@@ -90,10 +87,9 @@ def thumbs(found: Collection[Tensor]) -> str:
 def panel(
     place: int, count: int, found: Tensor, truth: Tensor, score: str, layers: str, bars: Sequence[str], title: str = ""
 ) -> HTML:
-    """What was found behind one network, which has this place of so many. On a telephone its parts stand below each other.
+    """What was found behind one network, which has this place of so many.
 
     found, truth: (1, 3, height, width) in [0, 1].  score: how near they are, in words.  layers: of `stack`.  bars: of `bar`.
-    title: HTML above all of it.
     """
     mark = f'<div style="{_grid(count)}"><div style="grid-column:{place};text-align:center" aria-hidden="true">▲</div></div>'
     best = picture(found, f"What the search found: {score}.", LARGE, SQUARES)
@@ -111,20 +107,17 @@ def bar(name: str, value: float, most: float, words: str) -> str:
 
 def _boxes(layers: Sequence[str], words: Sequence[str]) -> str:
     """A box for each layer; a bracket on the left spans those that a shortcut passes by."""
-    boxes = [_box(layer, word) for layer, word in zip(layers, words, strict=True)]
-    if SHORTCUT not in layers:
-        return "".join(boxes)
-    end = layers.index(SHORTCUT) + 1
-    bracket = "border:2px solid currentColor;border-right:0;border-radius:9px 0 0 9px;padding:5px 0 0 3px;margin:5px 0"
+    boxes = []
+    for layer, word in zip(layers, words, strict=True):
+        edge = f"3px {'dashed' if word == 'gone' else 'solid'} {COLOURS[1]}" if word else "1px solid #777777"
+        face = FACES.get(kind(layer), "#ffffff")
+        look = f"background:{face};color:#000000;border:{edge};border-radius:5px;padding:1px 8px;margin-bottom:5px"
+        boxes.append(f'<div style="{look}">{f"<strong>{word}: </strong>" * bool(word)}{html.escape(layer)}</div>')
+    end = layers.index(SHORTCUT) + 1 if SHORTCUT in layers else 0
     upright = '<span style="writing-mode:vertical-rl;transform:rotate(180deg);text-align:center">shortcut</span>'
-    passed = f'<div style="flex:1">{"".join(boxes[:end])}</div>'
-    return f'<div style="display:flex;gap:3px;{bracket}">{upright}{passed}</div>{"".join(boxes[end:])}'
-
-
-def _box(layer: str, word: str) -> str:
-    edge = f"3px {'dashed' if word == 'gone' else 'solid'} {COLOURS[1]}" if word else "1px solid #777777"
-    look = f"background:{FACES[kind(layer)]};color:#000000;border:{edge};border-radius:5px;padding:1px 8px;margin-bottom:5px"
-    return f'<div style="{look}">{f"<strong>{word}: </strong>" * bool(word)}{html.escape(layer)}</div>'
+    bracket = "display:flex;gap:3px;border:2px solid currentColor;border-right:0;border-radius:9px 0 0 9px;padding:5px 0 0 3px;margin:5px 0"
+    passed = f'<div style="{bracket}">{upright}<div style="flex:1">{"".join(boxes[:end])}</div></div>' * bool(end)
+    return passed + "".join(boxes[end:])
 
 
 def _grid(columns: int) -> str:

@@ -1,4 +1,4 @@
-"""Charts of measured numbers: lines, singular values, every repeat as a dot, points on a plane, and a table in shades."""
+"""Charts of measured numbers: lines, dots, points on a plane, a table in shades; of membership inference: losses, ROC, one threshold."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from privlab.metrics.roc import Curve
 from privlab.metrics.tradeoff import front as pareto_front
 from privlab.notebook.plots import picture
-from privlab.notebook.plots.picture import COLOURS, DASHES, MARKERS, Picture, Values
+from privlab.notebook.plots.picture import COLOURS, DASHES, LOOKS, Picture, Values
 
 YOURS = "your run"
 
@@ -31,35 +31,31 @@ def lines(
     live: Mapping[str, Sequence[Values]] | None = None,
     yours: str = YOURS,
 ) -> Picture:
-    """Up to seven lines, told apart by colour, marker and dash.
+    """Lines that are told apart by colour, marker and dash.
 
-    series: name -> (x, y) or (x, y, spread); the spread is drawn as a band y ± spread, so say in the text what it is.
-    x may be words, such as the names of float formats. NaN in y leaves a gap.
+    series: name -> (x, y) or (x, y, spread); the spread is drawn as a band y ± spread. x may be words. NaN in y leaves a gap.
     log: the axes that are logarithmic: "", "x", "y" or "xy".
     thresholds, xthresholds: label -> y, or x, where a thin line is drawn across and labelled.
-    live: name of a line -> (x, y) of what the reader has just measured, drawn as large open triangles in its colour.
-    yours: what the legend calls that.
-    Raises ValueError for more than seven lines, infinite values (an exact image's PSNR has no place on an axis: leave it out and say so),
-    values that a log axis cannot show, or an empty alt.
+    live: name of a line -> (x, y) of what the reader has just measured, drawn as large open triangles; yours: what the legend calls that.
+    Raises ValueError for values that no axis can show, such as an exact image's infinite PSNR, or no log axis.
     """
-    picture.check_few("series", series)
     figure, ax = picture.empty_chart(xlabel, ylabel, log)
-    for (name, data), colour, marker, dash in zip(series.items(), COLOURS, MARKERS, DASHES, strict=False):
-        x, y = picture.column(name, data[0], "x" in log), picture.column(name, data[1], "y" in log)
+    for n, (name, (across, up, *spread)) in enumerate(series.items()):
+        x, y = picture.column(name, across, "x" in log), picture.column(name, up, "y" in log)
         every = max(1, len(x) // 12)  # markers identify a line; on a long one they would hide it
-        ax.plot(x, y, color=colour, marker=marker, linestyle=dash, markevery=every, label=name)
-        for spread in data[2:]:
-            ax.fill_between(x, y - np.asarray(spread), y + np.asarray(spread), color=colour, alpha=0.18, linewidth=0)
+        ax.plot(x, y, markevery=every, label=name, **LOOKS[n])
+        for std in map(np.asarray, spread):
+            ax.fill_between(x, y - std, y + std, color=LOOKS[n]["color"], alpha=0.18, linewidth=0)
         if live and name in live:
-            mine = [picture.column(name, values) for values in live[name]]
-            ax.plot(*mine, "^", ms=9, mfc="none", mec=colour, mew=2)
+            ax.plot(*live[name], "^", ms=9, mfc="none", mec=LOOKS[n]["color"], mew=2)
     if live:  # of every line, so in no line's colour
         ax.plot([], [], "^", ms=9, mfc="none", mec="#555555", mew=2, label=yours)
-    if x.dtype.kind == "f":
-        _name_points(ax, np.unique(np.concatenate([line.get_xdata() for line in ax.lines])), "x" in log)
+    if "x" in log:
+        picture.plain_decades(ax.xaxis)
+    elif x.dtype.kind == "f" and (x % 1 == 0).all():  # no tick between two whole numbers
+        ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     picture.draw_thresholds(ax, thresholds or {}, xthresholds or {})
-    if len(series) > 1 or live:
-        picture.legend_above(figure)
+    picture.legend_above(figure)
     return picture.render(figure, alt)
 
 
@@ -97,61 +93,53 @@ def dots(
     live: name -> what the reader has just measured, drawn as black triangles below the dots; a group that has some may be without others.
     xthresholds: label -> x, where a thin line is drawn upright and labelled.  each, yours: what the legend calls dots and triangles.
     log: whether the axis of the values is logarithmic; mean and deviation are then those of the logarithms.
-    Raises ValueError for infinite values, those that a log axis cannot show, or an empty alt.
     """
-    row = {name: number for number, name in enumerate(groups)}
-    figure, ax = picture.empty_chart(xlabel, "", "x" if log else "", height=1.1 + (0.52 if live else 0.44) * len(row))
-    columns = {name: picture.column(name, values, log) for name, values in groups.items() if len(values)}
-    if columns:
-        up, down = (0.24, -0.02) if live else (0.14, 0.14)
-        places = np.array([row[name] for name, values in columns.items() for _ in values])
-        ax.plot(np.concatenate([*columns.values()]), places - up, "o", color=COLOURS[0], alpha=0.5, mew=0, label=each)
-        low, mean, high = np.array([_mean_and_std(values, log) for values in columns.values()]).T
-        ax.errorbar(
-            mean, np.array([row[name] for name in columns]) + down, xerr=[mean - low, high - mean], fmt="|", ms=10, mew=2.5,
-            elinewidth=2, color=COLOURS[0], label="geometric mean and std" if log else "mean ± std",
-        )  # fmt: skip
-    if live:
-        x, y = np.array([(x, row[name]) for name, values in live.items() for x in picture.column(name, values, log)]).T
-        ax.plot(x, y + 0.26 * bool(columns), "^", ms=10, color="black", markeredgecolor="white", label=yours)
-    if published:
-        beside = [row[name] for name in published]
-        ax.plot([*published.values()], beside, "D", ms=9, mfc="none", mec=COLOURS[1], mew=2, label="the paper")
-    ax.set_yticks(range(len(row)), [textwrap.fill(name, 24, break_long_words=False) for name in row])
-    ax.set_ylim(len(row) - 0.5, -0.5)
+    live, published = live or {}, published or {}
+    figure, ax = picture.empty_chart(xlabel, "", "x" * log, height=1.1 + (0.52 if live else 0.44) * len(groups))
+    up, down = (0.24, -0.02) if live else (0.14, 0.14)
+    scaled, back = (np.log, np.exp) if log else (np.asarray, np.asarray)
+    bar: dict[str, Any] = {"fmt": "|", "ms": 10, "mew": 2.5, "elinewidth": 2, "color": COLOURS[0]}
+    for row, (name, values) in enumerate(groups.items()):
+        if len(values):
+            x = picture.column(name, values, log)
+            middle, std = scaled(x).mean(), scaled(x).std(ddof=1) if len(x) > 1 else 0.0
+            low, mean, high = back(middle + std * np.array([-1, 0, 1]))
+            ax.plot(x, [row - up] * len(x), "o", color=COLOURS[0], alpha=0.5, mew=0, label=each)
+            about = "geometric mean and std" if log else "mean ± std"
+            ax.errorbar(mean, row + down, xerr=[[mean - low], [high - mean]], label=about, **bar)
+        for mine in picture.column(name, live.get(name, ()), log):
+            ax.plot(mine, row + 0.26 * bool(len(values)), "^", ms=10, color="black", mec="white", label=yours)
+        if name in published:
+            ax.plot(published[name], row, "D", ms=9, mfc="none", mec=COLOURS[1], mew=2, label="the paper")
+    ax.set_yticks(range(len(groups)), [textwrap.fill(name, 24, break_long_words=False) for name in groups])
+    ax.set_ylim(len(groups) - 0.5, -0.5)
     if log:
         picture.plain_decades(ax.xaxis)
     else:
         ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))  # few, as long names leave little room
     ax.grid(axis="y", visible=False)
     picture.draw_thresholds(ax, {}, xthresholds or {})
-    picture.legend_above(figure, handlelength=1.5)
+    picture.legend_above(figure)
     return picture.render(figure, alt)
 
 
-def scatter(
-    groups: Mapping[str, Values], *, xlabel: str, ylabel: str, alt: str, front: Sequence[str] | None = None
-) -> Picture:
+def scatter(groups: Mapping[str, Values], *, xlabel: str, ylabel: str, alt: str, front: Sequence[str] = ()) -> Picture:
     """Dots on a plane, up to fourteen groups told apart by colour and marker.
 
     groups: name -> (n, 2), or (2,) for a single dot.  Without labels the axes have no numbers.
     front: names; if given, a large mark stands at the mean of each group, and a dashed line joins those of these names.
-    Raises ValueError for more than fourteen groups, infinite values, or an empty alt.
     """
-    picture.check_few("groups", groups, 2 * len(COLOURS))
-    figure, ax = picture.empty_chart(xlabel, ylabel, "", height=4.2)
+    figure, ax = picture.empty_chart(xlabel, ylabel, height=4.2)
     points = {name: picture.column(name, values).reshape(-1, 2) for name, values in groups.items()}
-    for number, (name, of) in enumerate(points.items()):
-        again, n = divmod(number, len(COLOURS))  # the second seven are open, and pair colours with other markers
-        look: dict[str, Any] = {"marker": MARKERS[(n + again) % len(MARKERS)], "color": COLOURS[n], "linestyle": "none"}
-        look["mfc"] = "white" if again else COLOURS[n]
-        ax.plot(*of.T, ms=6 if front is None else 4, alpha=0.75 if front is None else 0.45, **look)
-        ax.plot(*(of.mean(0)[:, None] if front is not None else [[], []]), ms=10, label=name, **look)
+    for n, (name, of) in enumerate(points.items()):
+        look = LOOKS[n] | {"linestyle": "none"}
+        ax.plot(*of.T, ms=4 if front else 6, alpha=0.45 if front else 0.75, **look)
+        ax.plot(*(of.mean(0)[:, None] if front else [[], []]), ms=10, label=name, **look)
     if front:
         ax.plot(*np.array([points[name].mean(0) for name in front]).T, "--", color="#555555", linewidth=1, zorder=0)
     if not xlabel:
         ax.set(xticks=[], yticks=[])
-    picture.legend_above(figure, handlelength=1.5)
+    picture.legend_above(figure)
     return picture.render(figure, alt)
 
 
@@ -166,7 +154,6 @@ def tradeoff_chart(
 
     points: name -> (draws, 2), task accuracy and attack accuracy of each draw, in percent; up to fourteen.
     cards: name -> what to show of it below the chart, such as the reconstructions, of which one at a time is unfolded.
-    Raises ValueError for more than fourteen, or an empty alt.
     """
     means = {name: (float(np.mean(of, 0)[0]), float(np.mean(of, 0)[1])) for name, of in points.items()}
     best = pareto_front(means)
@@ -175,11 +162,11 @@ def tradeoff_chart(
         name: f"{name}: task {x:.1f}, attack {y:.1f}{', on the front' * (name in best)}"
         for name, (x, y) in means.items()
     }
-    folded = [
-        f'<details name="{html.escape(alt)}"{" open" * (n == 0)}><summary>{html.escape(words[name])}</summary>{card.html}</details>'
-        for n, (name, card) in enumerate((cards or {}).items())
-    ]
-    return Picture(chart.html + "".join(folded), f"{alt} {'; '.join(words.values())}")
+    folded, opens = "", " open"
+    for name, card in (cards or {}).items():
+        folded += f'<details name="{html.escape(alt)}"{opens}><summary>{html.escape(words[name])}</summary>{card.html}</details>'
+        opens = ""
+    return Picture(chart.html + folded, f"{alt} {'; '.join(words.values())}")
 
 
 def heat(
@@ -197,9 +184,7 @@ def heat(
     """A table of numbers with one decimal, shaded from dark for the smallest to light for the largest.
 
     matrix: (rows, columns). A NaN cell, for what was not measured, stays blank.  unit: of the numbers, which stands above them.
-    words: (rows, columns), to be read in place of the numbers.
-    ends: vmin and vmax of the shades, if these are not the smallest and the largest number.
-    Raises ValueError for infinite values or an empty alt.
+    words: (rows, columns), to be read in place of the numbers.  ends: vmin and vmax of the shades, if these are others.
     """
     import pandas as pd  # not at the top: it takes a second
 
@@ -216,22 +201,68 @@ def heat(
     return Picture(f"<div {scrolled}>{markup}</div>", alt)
 
 
-def _mean_and_std(values: np.ndarray, log: bool) -> np.ndarray:
-    """The mean less a standard deviation, the mean, and the mean plus one; of the logarithms on a log axis."""
-    scaled = np.log(values) if log else values
-    std = scaled.std(ddof=1) if len(values) > 1 else 0.0
-    three = scaled.mean() + std * np.array([-1, 0, 1])
-    return np.exp(three) if log else three
+def histogram(groups: Mapping[str, Values], *, xlabel: str, alt: str) -> Picture:
+    """How the values of two groups are spread on a log axis, one outline over the other: members' losses and non-members', say.
+
+    groups: name -> values above 0, of any number: a height is a share of the group. All have the same 40 bins, equally wide on the axis.
+    Source: Zhang et al. 2024, figure 12.
+    """
+    figure, ax = picture.empty_chart(xlabel, "share of the group", "x")
+    columns = {f"{name} ({len(values):,})": picture.column(name, values, True) for name, values in groups.items()}
+    every = np.concatenate([*columns.values()])
+    edges = np.geomspace(every.min(), every.max(), 41).tolist()
+    for (name, values), colour, dash, hatch in zip(
+        columns.items(), COLOURS[1::-1], DASHES, ("//", "\\\\"), strict=False
+    ):
+        outline: dict[str, Any] = {"edgecolor": colour, "linestyle": dash, "linewidth": 1.8, "hatch": hatch}
+        shares = np.full(len(values), 1 / len(values))
+        ax.hist(values, edges, weights=shares, histtype="stepfilled", facecolor=(colour, 0.16), label=name, **outline)
+    picture.plain_decades(ax.xaxis)
+    picture.legend_above(figure)
+    return picture.render(figure, alt)
 
 
-def _name_points(ax: Axes, ticks: np.ndarray, log: bool) -> None:
-    """Ticks at the x values themselves, where they are few, short and stand apart; never between two whole numbers."""
-    gaps = np.diff(np.log10(ticks) if log else ticks)
-    words = [f"{x:g}" for x in ticks]
-    if len(ticks) <= 8 and max(map(len, words)) <= 6 and (gaps >= gaps.sum() / 12).all():
-        ax.set_xticks(ticks, words)
-        ax.minorticks_off()
-    elif log:
-        picture.plain_decades(ax.xaxis)
-    elif (ticks % 1 == 0).all():
-        ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+def roc(curves: Mapping[str, Sequence[Curve]], *, alt: str, mark: Sequence[float] = (0.001, 0.01)) -> Picture:
+    """ROC curves on two log axes, where the false positive rates that matter take up half of the width.
+
+    curves: name -> one curve a target or seed; several are thin lines.  mark: FPRs where a dotted line stands, if they lie on the axis.
+    A curve starts at the lowest FPR that it resolves, one false positive: left of it nothing was measured, and left of all of them
+    the axis ends. A TPR of zero has no place on a log axis, so a curve that starts there comes up from below.
+    Source: Carlini et al. 2022; Zhang et al. 2024, figure 2.
+    """
+    left = min(0.1, *(one.fpr[one.fpr > 0][0] for several in curves.values() for one in several))  # .1: always an axis
+    figure, ax = picture.empty_chart("false positive rate", "true positive rate", "xy", height=4.8)
+    ax.plot([left, 1], [left, 1], color="#777777", linewidth=1, zorder=1, label="chance")
+    for n, (name, several) in enumerate(curves.items()):
+        label, width = (name, 1.8) if len(several) == 1 else (f"{name} ({len(several)} curves)", 0.9)
+        for one in several:
+            seen = (one.fpr > 0) & (np.diff(one.fpr, append=2) > 0)  # the best TPR of each FPR
+            ax.step(
+                one.fpr[seen],
+                one.tpr[seen],
+                where="post",
+                **LOOKS[n] | {"marker": "", "linewidth": width, "label": label},
+            )
+    ax.set(xlim=(left, 1), ylim=(left, 1))
+    for axis in (ax.xaxis, ax.yaxis):
+        picture.plain_decades(axis, lambda rate, _: f"{100 * rate:.12g}%")
+    picture.draw_thresholds(ax, {}, {f"FPR {100 * rate:g}%": rate for rate in mark if rate >= left})
+    picture.legend_above(figure)
+    return picture.render(figure, alt)
+
+
+def confusion(tp: int, fn: int, fp: int, tn: int, *, alt: str) -> Picture:
+    """What one threshold makes of members and non-members: four counts, each with its share of the row, shaded by it.
+
+    tp, fn: members that the attack calls members, and non-members.  fp, tn: the same of non-members. There are some of both.
+    """
+    table, rates = np.array([[tp, fn], [fp, tn]]), [["TPR", "FNR"], ["FPR", "TNR"]]
+    of = table.sum(1)
+    shares = table / of[:, None]
+    return heat(
+        shares,
+        words=[[f"{table[i, j]:,}\n{rates[i][j]} {100 * shares[i, j]:.3g}%" for j in (0, 1)] for i in (0, 1)],
+        rows=[f"{of[0]:,} members", f"{of[1]:,} non-members"],
+        columns=["called a member", "called a non-member"],
+        xlabel="", ylabel="", unit=f"balanced accuracy {shares.trace() / 2:.3f}", alt=alt, vmin=0, vmax=1,
+    )  # fmt: skip

@@ -24,23 +24,22 @@ def evidence(
     """Every repeat of the evidence as a dot, a row for each name, beside what was just measured; it describes itself.
 
     kept: the committed evidence, which may be empty.  mine: measured live; None where the lab measures nothing here.
-    rows: label -> name of a value, such as psnr[cifar10, swin], or a difference of two, "psnr[a] - psnr[b]", taken repeat by repeat; a
-        row that neither has is left out.
+    rows: label -> name of a value, such as psnr[cifar10, swin], or a difference of two, "psnr[a] - psnr[b]", taken repeat by repeat.
     published: label -> the paper's number.  log: whether the axis is logarithmic.
     Raises ValueError where no row has a value, KeyError for a name that the evidence does not know.
     """
-    groups, live = dict[str, np.ndarray](), dict[str, np.ndarray]()
-    for label, name in rows.items():
-        if mine is not None and name in mine:
-            live[label] = mine[name]
-        if name in kept or label in live:
-            groups[label] = kept[name] if name in kept else np.array([])
-        elif len(kept):
-            raise KeyError(f"{name} is not measured by {kept.experiment}; it has {', '.join(kept.table)}")
+    live = {label: mine[name] for label, name in rows.items() if mine is not None and name in mine}
+    groups = {label: kept[name] for label, name in rows.items() if len(kept) and (name in kept or label not in live)}
+    groups = {label: groups.get(label, np.array([])) for label in rows if label in groups or label in live}
     if not groups:
-        raise ValueError(f"{kept!r}, and nothing was measured live: there is nothing to draw")
+        raise _nothing(kept)
     printed = {label: number for label, number in (published or {}).items() if label in groups}
-    spoken = [_spoken(label, values, live.get(label), printed.get(label)) for label, values in groups.items()]
+    spoken = []
+    for label, values in groups.items():
+        said = [f"{values.mean():.3g} ± {values.std(ddof=1):.2g}"] if len(values) > 1 else [f"{v:.3g}" for v in values]
+        said += [f"yours {live[label].mean():.3g}"] if label in live else []
+        said += [f"the paper {printed[label]:g}"] if label in printed else []
+        spoken.append(f"{label}: {', '.join(said)}")
     return charts.dots(
         groups, xlabel=xlabel, alt=f"{xlabel}. {'; '.join(spoken)}. {kept!r}.", published=printed, live=live, log=log,
         each=_committed(kept), yours=_yours(kept, mine),
@@ -51,19 +50,15 @@ def published(table: str, rows: Mapping[str, str], **where: str) -> dict[str, fl
     """The paper's numbers for the rows of a chart: published("zhang2024_table5", {"Swin": "Swin-T"}, metric="psnr", dataset="CIFAR10").
 
     table: as `ledger.papers.tables` names it.  rows: label -> what the paper's row is called, in any of its columns.
-    where: column -> what stands in it, until each row is the only one.
-    Raises KeyError for a column that the table does not have, ValueError for a row that none or several of its lines fit.
+    where: column -> what stands in it, until each row is the only one.  Raises ValueError for a row that none or several of its lines fit.
     """
     frame = ledger.papers.table(table)
     for column, value in where.items():
         frame = frame[frame[column] == value]
     found = {label: frame.loc[(frame == name).any(axis=1), "mean"] for label, name in rows.items()}
-    for label, means in found.items():
-        if len(means) != 1:
-            columns = ", ".join(frame.columns[:3])
-            raise ValueError(
-                f"{len(means)} rows of {table} with {where} are called {rows[label]!r}; name one, by {columns}"
-            )
+    if wrong := [label for label, means in found.items() if len(means) != 1]:
+        several = f"{len(found[wrong[0]])} rows of {table} with {where} are called {rows[wrong[0]]!r}"
+        raise ValueError(f"{several}; name one, by {', '.join(frame.columns[:3])}")
     return {label: float(means.item()) for label, means in found.items()}
 
 
@@ -87,14 +82,27 @@ def evidence_lines(
     if not drawn:
         drawn, live, shown, about = live, {}, mine or kept, "your run alone"
     if not drawn:
-        raise ValueError(f"{kept!r}, and nothing was measured live: there is nothing to draw")
+        raise _nothing(kept)
     spoken = [f"{label} from {y[0]:.3g} at {x[0]} to {y[-1]:.3g} at {x[-1]}" for label, (x, y, *_) in drawn.items()]
     return charts.lines(
         drawn, xlabel=f"{xlabel}; {about}", ylabel=ylabel, log=log, thresholds=thresholds,
-        live={label: points for label, points in live.items() if label in drawn},
-        yours=_yours(kept, mine),
+        live={label: points for label, points in live.items() if label in drawn}, yours=_yours(kept, mine),
         alt=f"{ylabel} against {xlabel}: {'; '.join(spoken)}. {shown!r}.",
     )  # fmt: skip
+
+
+def _points(of: Evidence | None, series: Mapping[str, Mapping[float | str, str]]) -> dict[str, list[np.ndarray]]:
+    """x, mean and standard deviation along each line, of the names that are there; a line without any is left out."""
+    lines = {}
+    for label, names in series.items():
+        if there := {x: of[name] for x, name in names.items() if of is not None and name in of}:
+            values = np.array([*there.values()])
+            lines[label] = [np.array([*there]), values.mean(1), values.std(1, ddof=values.shape[1] > 1)]
+    return lines
+
+
+def _nothing(kept: Evidence) -> ValueError:
+    return ValueError(f"{kept!r}, and nothing was measured live: there is nothing to draw")
 
 
 def _committed(kept: Evidence) -> str:
@@ -107,21 +115,3 @@ def _yours(kept: Evidence, mine: Evidence | None) -> str:
     if mine is None or not len(kept) or mine.size == kept.size:
         return charts.YOURS
     return f"{charts.YOURS}, at {mine.size}"
-
-
-def _points(of: Evidence | None, series: Mapping[str, Mapping[float | str, str]]) -> dict[str, list[np.ndarray]]:
-    """x, mean and standard deviation along each line, of the names that are there; a line without any is left out."""
-    lines = {}
-    for label, names in series.items():
-        if there := {x: of[name] for x, name in names.items() if of is not None and name in of}:
-            stds = [values.std(ddof=len(values) > 1) for values in there.values()]
-            lines[label] = [np.array([*there]), np.array([values.mean() for values in there.values()]), np.array(stds)]
-    return lines
-
-
-def _spoken(label: str, values: np.ndarray, live: np.ndarray | None, printed: float | None) -> str:
-    """A row in words."""
-    parts = [f"{values.mean():.3g} ± {values.std(ddof=1):.2g}"] if len(values) > 1 else [f"{v:.3g}" for v in values]
-    parts += [f"yours {live.mean():.3g}"] if live is not None else []
-    parts += [f"the paper {printed:g}"] if printed is not None else []
-    return f"{label}: {', '.join(parts)}"

@@ -15,16 +15,12 @@ from privlab.notebook.plots.picture import Picture
 WIDTH, LARGEST, GAP, ROW = 576, 230, 8, 8  # CSS pixels of a row, of one image, and between two; images in a row
 
 
-def side_by_side(*batches: Tensor, titles: Sequence[str], alt: str) -> Picture:
+def side_by_side(*images: Tensor, titles: Sequence[str], alt: str) -> Picture:
     """Single images next to each other, each with its title below it, such as "truth" and "recovered, 110 dB".
 
-    batches: (1, channels, height, width) each, shown clamped to [0, 1]; sizes may differ.  titles: one an image.
-    Raises ValueError for NaN, more than one image in a batch, a missing title or an empty alt.
+    images: (1, channels, height, width) each, shown clamped to [0, 1]; sizes may differ.  titles: one an image.
     """
-    cells = [cell for batch in batches for cell in batch.split(1)]
-    if not len(cells) == len(batches) == len(titles):
-        raise ValueError(f"titles: {len(titles)} for {len(batches)} batches of {len(cells)} images; give one each")
-    return _grid({"": cells}, {"": titles}, alt, False)
+    return _grid({"": images}, {"": titles}, alt, False)
 
 
 def images(
@@ -35,11 +31,7 @@ def images(
     rows: title -> (batch, 1 or 3, height, width), shown clamped to [0, 1]. Small images are enlarged.
     captions: row title -> one line an image, such as its PSNR; rows may be missing.
     smooth: enlarge without the edges of pixels, among which nobody sees a face.
-    Raises ValueError for NaN, a caption too few or an empty alt.
     """
-    for title, words in (captions or {}).items():
-        if len(words) != len(rows[title]):
-            raise ValueError(f"captions: {len(words)} for the {len(rows[title])} images of {title!r}; give one each")
     return _grid({title: batch.split(1) for title, batch in rows.items()}, captions or {}, alt, smooth)
 
 
@@ -48,23 +40,24 @@ def tiles(strip: np.ndarray, side: int) -> Tensor:
 
     strip: uint8 (rows * side, columns * side, 3).
     """
-    height, width = strip.shape[:2]
-    grid = torch.from_numpy(strip / 255).float().view(height // side, side, width // side, side, 3)
-    return grid.permute(0, 2, 4, 1, 3).reshape(-1, 3, side, side)
+    grid = torch.from_numpy(strip / 255).float().unflatten(0, (-1, side)).unflatten(2, (-1, side))
+    return grid.permute(0, 2, 4, 1, 3).flatten(0, 1)
 
 
 def _grid(
     rows: Mapping[str, Sequence[Tensor]], captions: Mapping[str, Sequence[str]], alt: str, smooth: bool
 ) -> Picture:
-    """Titled rows of captioned images; what is longer than a row goes on below it, on a telephone what is wider than two."""
+    """Titled rows of captioned images; what is longer than a row goes on below it, on a telephone what is wider than two.
+
+    Raises ValueError for a caption too few or too many.
+    """
     side = min(LARGEST, (WIDTH + GAP) // min(ROW, max(map(len, rows.values()))) - GAP)
     look = f";width:min({side}px, 47%);min-width:min-content;text-align:center;line-height:1.3"
     pixels, parts = sheet.SMOOTH if smooth else sheet.SQUARES, []
     for title, cells in rows.items():
-        words = captions.get(title, [""] * len(cells))
         shown = [
             sheet.figure(sheet.picture(cell, f"{title} {text}".strip() or alt, side, pixels), html.escape(text), look)
-            for cell, text in zip(cells, words, strict=True)
+            for cell, text in zip(cells, captions.get(title, [""] * len(cells)), strict=True)
         ]
         parts += [f'<p style="margin:.6em 0 .2em"><strong>{html.escape(title)}</strong></p>'] if title else []
         parts.append(sheet.row(shown, GAP))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -25,6 +26,12 @@ from privlab.notebook.sheet import img
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 3)))
+# Of up to fourteen groups; more could not be told apart. The second seven have open markers, paired with other colours.
+OPEN = {"marker": MARKERS[1:] + MARKERS[:1], "markerfacecolor": ["white"] * 7}
+LOOKS = [
+    *cycler(color=COLOURS, linestyle=DASHES, marker=MARKERS),
+    *cycler(color=COLOURS, linestyle=DASHES, **OPEN),
+]
 
 CHART = 5.0  # inches, 480 px on a page, as a drawing: on a telephone its letters of 10 points still have 9 pixels
 DPI = 144  # one and a half pixels of the picture to a pixel of the page
@@ -50,7 +57,7 @@ class Picture:
         return self.html
 
 
-def empty_chart(xlabel: str, ylabel: str, log: str, height: float = 3.4) -> tuple[Figure, Axes]:
+def empty_chart(xlabel: str, ylabel: str, log: str = "", height: float = 3.4) -> tuple[Figure, Axes]:
     """An empty chart. It belongs to no window manager, so it is gone once it is rendered.
 
     log: the axes that are logarithmic: "", "x", "y" or "xy".  height: in inches.
@@ -67,7 +74,7 @@ def empty_chart(xlabel: str, ylabel: str, log: str, height: float = 3.4) -> tupl
 
 
 def column(name: str, values: Values | Sequence[str], log: bool = False) -> np.ndarray:
-    """Values as float64, words as they are. Raises ValueError, which names them, for what no axis can show, or no log axis."""
+    """Values as float64, words as they are.  Raises ValueError, which names them, for what no axis can show, or no log axis."""
     array = np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values)
     if array.dtype.kind == "U":
         return array
@@ -75,12 +82,6 @@ def column(name: str, values: Values | Sequence[str], log: bool = False) -> np.n
     if len(lost := array[np.isinf(array) | (log & (array <= 0))]):
         raise ValueError(f"{name!r} holds {lost[0]:.3g}, which no {'log ' * log}axis can show; leave it out and say so")
     return array
-
-
-def check_few(argument: str, groups: Sized, most: int = len(COLOURS)) -> None:
-    """Raise ValueError, which names the argument, for no groups or more than can be told apart."""
-    if not 1 <= len(groups) <= most:
-        raise ValueError(f"{argument}: got {len(groups)}; give 1 to {most}, as more cannot be told apart")
 
 
 def draw_thresholds(ax: Axes, across: Mapping[str, float], upright: Mapping[str, float]) -> None:
@@ -97,25 +98,23 @@ def draw_thresholds(ax: Axes, across: Mapping[str, float], upright: Mapping[str,
 
 def plain_decades(axis: Axis, written: str | Callable[[float, float], str] = "{x:g}") -> None:
     """Ticks of a log axis as numbers that everybody reads: powers of ten, and between them others where these are few."""
-    low, high = axis.axes.get_xlim() if axis is axis.axes.xaxis else axis.axes.get_ylim()
+    low, high = axis.get_view_interval()
     between = range(1, 10) if high < 4 * low else (1, 2, 5) if high < 30 * low else (1,)
     axis.set_major_locator(LogLocator(subs=between))
     axis.set_major_formatter(written)
     axis.set_minor_locator(NullLocator())  # small ticks take as long to draw as all the rest of a figure
 
 
-def legend_above(figure: Figure, handlelength: float = 3.2) -> None:
-    """Put the legend above the chart, in as many columns as fit; long names are broken into lines.
-
-    handlelength: of a sample, in heights of a letter: 3.2 shows a dash, 1.5 is enough for a mark.
-    """
-    for columns in range(5, 0, -1):
-        legend = figure.legend(loc="outside upper left", ncols=columns, handlelength=handlelength, frameon=False)
+def legend_above(figure: Figure) -> None:
+    """A legend above the chart with an entry for each label, in as many columns as fit; none for a single label."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    entries = {textwrap.fill(label, 44): handle for label, handle in zip(labels, handles, strict=True)}
+    for columns in (5, 4, 3, 2, 1) if len(entries) > 1 else ():
+        look = {"ncols": columns, "handlelength": 2.6, "frameon": False}
+        legend = figure.legend(entries.values(), entries.keys(), loc="outside upper left", **look)
         if columns == 1 or legend.get_window_extent().width <= 0.97 * figure.bbox.width:
-            break
+            return
         legend.remove()
-    for text in legend.get_texts():
-        text.set_text(textwrap.fill(text.get_text(), 44))
 
 
 def render(figure: Figure, alt: str) -> Picture:
