@@ -7,7 +7,8 @@ package (`pip install -e .`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from privlab.compute.atomic import write_atomic
 from privlab.runner import kernel, pairing
 
 PROBE_TAG = "privlab-run"
+SAYS = 30  # seconds between the lines that a lab prints on its way
 # Seconds of the processor for the page of each explorer: at smoke few, since `make run` is to stay under five minutes.
 DRAWING, DRAWING_LONGER = {"smoke": 2.5}, 20.0
 _MIME = "application/vnd.privlab.run+json"
@@ -48,23 +50,28 @@ def execute(
     parameters: Mapping[str, Any],
     timeout: int | None = None,
     environment: Mapping[str, str] | None = None,
-    started: Callable[[int, int, str], None] = lambda cell, cells, heading: None,
+    name: str = "",
 ) -> dict[str, Any]:
     """Run a lab and write its notebook to `out`, up to and including the cell that failed.
 
     parameters: what goes into its cell tagged "parameters".  timeout: seconds a cell may take, None for no limit.
-    environment: see `kernel.alone`.  started(cell, cells, heading) is called as each cell begins.
-    Returns error (one line, or None), controls (names of those that were moved), peak_gb.
+    environment: see `kernel.alone`.  name: of the lab, in the lines that say from time to time where it is; "" for none.
+    Returns status ("ok", "failed"), seconds, error (one line, or None), controls (names of those that were moved), peak_gb.
     """
-    lab, begun = pairing.notebook(source), []
+    lab, begun = pairing.notebook(source), list[NotebookNode]()
     probe = _PROBE.format(mime=_MIME, seconds=DRAWING.get(parameters.get("profile", ""), DRAWING_LONGER))
     lab.cells.append(nbformat.v4.new_code_cell(probe, id=PROBE_TAG, metadata={"tags": [PROBE_TAG]}))
+    began = told = time.monotonic()
 
     def on_cell_start(cell: NotebookNode, cell_index: int) -> None:
+        nonlocal told
         begun.append(cell)
-        started(cell_index + 1, len(lab.cells) + 1, _heading(begun))
+        if name and (cell_index == 0 or time.monotonic() - told > SAYS):
+            told = time.monotonic()
+            at = f"cell {cell_index + 1} of {len(lab.cells) + 1}, {_heading(begun)}"  # with that of the parameters
+            print(f"{name}  {told - began:.0f} s, {at}", flush=True)
 
-    errors: list[str] = []
+    errors = list[str]()
     with kernel.alone(environment) as config:
         try:
             papermill.execute_notebook(
@@ -87,10 +94,15 @@ def execute(
             errors.append(f"{_place(begun)}: the kernel died, as it does when memory runs out")
     done = nbformat.read(out, as_version=4)
     errors += _errors(done)
-    found = _take_probe(done)
+    outputs = done.cells[-1].outputs
+    found: dict[str, Any] = next((output.data[_MIME] for output in outputs if _MIME in output.get("data", {})), {})
+    if not any(output.output_type == "error" for output in outputs):
+        del done.cells[-1]
     done.metadata.papermill |= {"input_path": source.name, "output_path": out.name}
     write_atomic(out, pairing.as_bytes(done))
     return {
+        "status": "failed" if errors else "ok",
+        "seconds": round(time.monotonic() - began, 1),
         "error": errors[0] + f" (and {len(errors) - 1} more)" * (len(errors) > 1) if errors else None,
         "controls": found.get("controls", []),
         "peak_gb": found.get("peak_gb"),
@@ -99,17 +111,13 @@ def execute(
 
 def _errors(notebook: NotebookNode) -> Iterator[str]:
     """A line for each error in a cell's outputs, then for each inside a widget's; their tracebacks are in the notebook."""
-    for at, cell in enumerate(notebook.cells, start=1):
-        yield from _raised(_place(notebook.cells[:at]), cell.get("outputs", []))
-    for widget in notebook.metadata.get("widgets", {}).get(_WIDGET_STATE, {}).get("state", {}).values():
-        yield from _raised("in a widget", widget["state"].get("outputs") or [])
-
-
-def _raised(place: str, outputs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for output in outputs:
-        if output["output_type"] == "error":
-            lines = [line.strip() for line in _ANSI.sub("", output["evalue"]).splitlines() if line.strip()]
-            yield ": ".join([place, output["ename"], *lines[-1:]])
+    places = [(_place(notebook.cells[:at]), cell.get("outputs")) for at, cell in enumerate(notebook.cells, start=1)]
+    widgets = notebook.metadata.get("widgets", {}).get(_WIDGET_STATE, {}).get("state", {}).values()
+    for place, outputs in [*places, *(("in a widget", widget["state"].get("outputs")) for widget in widgets)]:
+        for output in outputs or []:
+            if output["output_type"] == "error":
+                lines = [line.strip() for line in _ANSI.sub("", output["evalue"]).splitlines() if line.strip()]
+                yield ": ".join([place, output["ename"], *lines[-1:]])
 
 
 def _place(cells: Sequence[NotebookNode]) -> str:
@@ -121,15 +129,5 @@ def _place(cells: Sequence[NotebookNode]) -> str:
 
 def _heading(cells: Sequence[NotebookNode]) -> str:
     """The heading that a reader sees last above the last of these cells."""
-    for cell in reversed(cells):
-        if cell.cell_type == "markdown" and (lines := re.findall(r"^#+\s+(.*)$", cell.source, re.MULTILINE)):
-            return lines[-1]
-    return "no heading"
-
-
-def _take_probe(notebook: NotebookNode) -> dict[str, Any]:
-    """What the last cell found; the cell itself goes, unless it is the one that failed."""
-    outputs = notebook.cells[-1].outputs
-    if not any(output.output_type == "error" for output in outputs):
-        del notebook.cells[-1]
-    return next((dict(o.data[_MIME]) for o in outputs if _MIME in o.get("data", {})), {})
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    return (re.findall(r"^#+\s+(.*)$", text, re.MULTILINE) or ["no heading"])[-1]

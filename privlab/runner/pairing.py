@@ -1,10 +1,7 @@
 """A lab's source (labs/NN_topic.py, labs/deeper/NN_topic.py; py:percent) and the notebook made from it, with cell ids that stay put.
 
-jupytext draws new random ids at each conversion, so a notebook that did not change would show up in every diff. Here an
-id is a hash of the cell's kind, its source, and how many equal cells stand before it: editing one cell changes one id.
-
-The notebook of a repository that has an address also gets two cells that its source lacks, and that no headless run sees:
-where it can be opened, and what sets it up on Colab and Kaggle (see `privlab.runner.launch_buttons`).
+jupytext draws new random ids at each conversion. Here an id is a hash of the cell's kind, its source, and how many equal cells stand
+before it: editing one cell changes one id. Where the repository has an address, its notebooks get two cells that no headless run sees.
 """
 
 from __future__ import annotations
@@ -38,19 +35,18 @@ def notebook(source: Path) -> NotebookNode:
 
 
 def published(source: Path, place: launch_buttons.Repository | None, links: bool = True) -> NotebookNode:
-    """`notebook`, with the links and the setup cell of the repository that it is opened from, where there is one.
+    """`notebook`, with the links and the setup cell of the repository that it is opened from, where there is one (`launch_buttons`).
 
-    links: False leaves the links out; they lead to the notebook that has the solutions.
+    links: False leaves the links out, which lead to the solutions.
     """
     lab = notebook(source)
-    if place is None:
-        return lab
-    code = next(i for i, cell in enumerate(lab.cells) if cell.cell_type == "code")
-    lab.cells.insert(code, new_code_cell(launch_buttons.setup(place), metadata={"tags": ["setup"]}))
-    if links:
-        line = launch_buttons.badges(place, f"labs/{catalogue.Lab(source).name}.ipynb")
-        lab.cells.insert(0, new_markdown_cell(line))
-    _number(lab)
+    if place:
+        code = next(i for i, cell in enumerate(lab.cells) if cell.cell_type == "code")
+        lab.cells.insert(code, new_code_cell(launch_buttons.setup(place), metadata={"tags": ["setup"]}))
+        if links:
+            line = launch_buttons.badges(place, f"labs/{catalogue.Lab(source).name}.ipynb")
+            lab.cells.insert(0, new_markdown_cell(line))
+        _number(lab)
     return lab
 
 
@@ -73,8 +69,8 @@ def pair(folder: Path, check: bool = False) -> list[Path]:
     check: write nothing, and tell also of notebooks without a source.  Returns the paths of what is, or was, something else.
     """
     place = launch_buttons.repository(folder.parent)
-    sources = [lab.path for lab in catalogue.everything(folder)]
-    made = {source.with_suffix(".ipynb"): as_bytes(published(source, place)) for source in sources}
+    shelf = catalogue.everything(folder)
+    made = {lab.path.with_suffix(".ipynb"): as_bytes(published(lab.path, place)) for lab in shelf}
     made |= {path: text.encode() for path, text in tables.filled(folder).items()}
     changed = sorted(path for path, content in made.items() if not path.exists() or path.read_bytes() != content)
     if check:

@@ -15,17 +15,15 @@ _EXERCISE = re.compile(r', (\d+) minutes\)\*$.*?checks\.verify\("\d\d\.(\w+)"', 
 
 def _head(lab: Lab) -> tuple[str, str]:
     """Its question, and the first of what its reader can do after it."""
-    found = _HEAD.search(lab.text)
-    if not found:
-        raise ValueError(
-            f"{lab.path} has no head; begin it with '# NN · question', 'After this lab you can' and a list"
-        )
-    return found[1], found[2]
+    if found := _HEAD.search(lab.text):
+        return found[1], found[2]
+    cure = "begin it with '# NN · question', 'After this lab you can' and a list"
+    raise ValueError(f"{lab.path} has no head; {cure}")
 
 
 def _in_readme(lab: Lab) -> list[str]:
     question, gain = _head(lab)
-    costs = [f"{cost.minutes:g} min, {cost.gb:.1f} GB" for cost in (lab.costs["smoke"], lab.costs["class"])]
+    costs = [f"{minutes:g} min, {gb:.1f} GB" for minutes, gb in (lab.costs["smoke"], lab.costs["class"])]
     return [lab.number, f"[{question}](labs/{lab.name}.ipynb)", gain, *costs]
 
 
@@ -38,12 +36,9 @@ def _to_teach(lab: Lab) -> list[str]:
 
 
 def _exercises(lab: Lab) -> list[str]:
-    shelf = catalogue.everything(lab.path.parent)
-    below = [one.text for one in shelf if one.goes_deeper and one.number == lab.number]
-    here, deeper = (
-        ", ".join(f"`{name}` {minutes}" for text in texts for minutes, name in _EXERCISE.findall(text))
-        for texts in ([lab.text], below)
-    )
+    shelf = catalogue.pick(catalogue.everything(lab.path.parent), [lab.number], deeper=True)
+    here, *below = (", ".join(f"`{name}` {minutes}" for minutes, name in _EXERCISE.findall(one.text)) for one in shelf)
+    deeper = ", ".join(filter(None, below))
     return [lab.number, f"{here}; deeper: {deeper}" if deeper else here]
 
 

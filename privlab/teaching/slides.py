@@ -60,13 +60,12 @@ def write_all(labs: Path, words: list[str], run: Path, out: Path) -> list[Path]:
     Raises FileNotFoundError where the run has no green result of a lab's present source, or a script is missing.
     """
     make_folder(out)
-    chosen = catalogue.pick(catalogue.everything(labs), words) if words else catalogue.labs(labs)
     for part in (labs.parent / "book/_static/vendor" / name for name in ("reveal", "mathjax")):
         if not part.is_dir():
             raise FileNotFoundError(f"{part} is missing; python data_scripts/vendor.py fetches it")
         shutil.copytree(part, out / "vendor" / part.name, dirs_exist_ok=True)
     paths = []
-    for lab in chosen:
+    for lab in catalogue.pick(catalogue.everything(labs), words):
         if (notebook := static_pages.executed(lab, run)) is None:
             cure = f"python -m privlab run {lab.path.stem} --out {run}"
             raise FileNotFoundError(f"run={str(run)!r} has no successful result of the present {lab.name}; try {cure}")
