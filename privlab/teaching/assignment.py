@@ -29,7 +29,6 @@ _WHY = """\
 
 0 points: none, or only that the check passed. 1: names the right idea. 2: follows the idea for one step, such as an equation or a
 drawing. 3: follows it to the end, and says where it would fail."""
-
 _CONFIG = '''\
 """nbgrader's settings for this course."""
 from nbgrader.converters import Autograde
@@ -61,17 +60,14 @@ def checked(cell: NotebookNode) -> dict[str, str]:
 
 def exercises(cells: list[NotebookNode]) -> list[Exercise]:
     """The exercises of a lab, in order.  cells: of its notebook, solutions included."""
-    found, start = [], 0
+    found, start, tagged = [], 0, {}
     for k, cell in enumerate(cells):
-        tags = cell.metadata.get("tags", [])
         if cell.cell_type == "markdown" and HEADING.search(cell.source):
             start = k
-        elif "exercise" in tags:
-            text, stub = cells[start:k], cell
-        elif "solution" in tags:
-            solution = cell
-        else:
-            found += [Exercise(name, text, stub, solution, cell) for name in checked(cell)]
+        tagged |= dict.fromkeys(cell.metadata.get("tags", []), k)
+        for name in checked(cell):
+            stub, solution = tagged["exercise"], tagged["solution"]
+            found.append(Exercise(name, cells[start:stub], cells[stub], cells[solution], cell))
     return found
 
 
@@ -103,8 +99,8 @@ def write(labs: list[Lab], course: Path, sentences: bool = False) -> list[Path]:
 
     Raises FileExistsError, before anything is written, where another sheet stands: a teacher may have changed its points.
     """
-    folders = {course / "source" / lab.path.stem: lab for lab in labs}
-    texts = {to / f"{to.name}.ipynb": pairing.as_bytes(sheet(lab.path, sentences)) for to, lab in folders.items()}
+    folders = {course / "source" / lab.path.stem: lab.path for lab in labs}
+    texts = {to / f"{to.name}.ipynb": pairing.as_bytes(sheet(source, sentences)) for to, source in folders.items()}
     write_new(texts, "move it away for a new one")
     if not (course / "nbgrader_config.py").exists():
         write_atomic(course / "nbgrader_config.py", _CONFIG.encode())
