@@ -1,27 +1,38 @@
-"""Run one lab in this process, keep its notebook, and find every error in it, those inside widgets included.
+"""Run one lab, keep its notebook, and find every error in it, those inside widgets included.
 
-The lab runs in its own folder, as it does in JupyterLab, in a kernel of the Python that runs this; `import privlab` finds the installed
-package (`pip install -e .`).
+It runs in its own folder, as in JupyterLab, in a kernel that is this very Python, reached through files of its own, by a client that misses
+no message; `import privlab` finds the installed package (`pip install -e .`).
 """
 
 from __future__ import annotations
 
+import math
+import os
 import re
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from queue import Empty
 from typing import Any
+from unittest.mock import patch
 
 import nbformat
 import papermill
+from ipykernel.kernelspec import write_kernel_spec
+from jupyter_client.asynchronous import AsyncKernelClient
+from jupyter_client.channels import AsyncZMQSocketChannel
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from papermill.exceptions import PapermillExecutionError
+from traitlets import Type
+from traitlets.config import Config
 
 from privlab.compute.atomic import write_atomic
-from privlab.runner import kernel, pairing
+from privlab.runner import pairing
 
-PROBE_TAG = "privlab-run"
+KERNEL, PROBE_TAG = "python3", "privlab-run"
 SAYS = 30  # seconds between the lines that a lab prints on its way
 # Seconds of the processor for the page of each explorer: at smoke few, since `make run` is to stay under five minutes.
 DRAWING, DRAWING_LONGER = {"smoke": 2.5}, 20.0
@@ -55,7 +66,7 @@ def execute(
     """Run a lab and write its notebook to `out`, up to and including the cell that failed.
 
     parameters: what goes into its cell tagged "parameters".  timeout: seconds a cell may take, None for no limit.
-    environment: see `kernel.alone`.  name: of the lab, in the lines that say from time to time where it is; "" for none.
+    environment: see `alone`.  name: of the lab, in the lines that say from time to time where it is; "" for none.
     Returns status ("ok", "failed"), seconds, error (one line, or None), controls (names of those that were moved), peak_gb.
     """
     lab, begun = pairing.notebook(source), list[NotebookNode]()
@@ -72,13 +83,13 @@ def execute(
             print(f"{name}  {told - began:.0f} s, {at}", flush=True)
 
     errors = list[str]()
-    with kernel.alone(environment) as config:
+    with alone(environment) as config:
         try:
             papermill.execute_notebook(
                 lab,
                 str(out).replace("{", "{{").replace("}", "}}"),  # papermill takes it for a format
                 parameters=parameters,
-                kernel_name=kernel.NAME,
+                kernel_name=KERNEL,
                 cwd=source.parent,
                 execution_timeout=timeout,
                 progress_bar=False,
@@ -131,3 +142,43 @@ def _heading(cells: Sequence[NotebookNode]) -> str:
     """The heading that a reader sees last above the last of these cells."""
     text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     return (re.findall(r"^#+\s+(.*)$", text, re.MULTILINE) or ["no heading"])[-1]
+
+
+class PatientChannel(AsyncZMQSocketChannel):
+    """A channel that looks again for messages while it waits.
+
+    nbclient answers an Output widget on the very socket on which it awaits the end of the cell, by a send that pyzmq's
+    asyncio does not know of. Such a send can swallow the socket's wake-up for a reply that has just come in; the wait
+    then lasts until the cell's timeout, or for ever. One run in ten of a lab with a widget stood still so.
+    """
+
+    async def get_msg(self, timeout: float | None = None) -> dict[str, Any]:  # type: ignore[override]
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                return await super().get_msg(min(0.2, max(0.0, end - time.monotonic())))
+            except Empty:
+                if time.monotonic() >= end:
+                    raise
+
+
+class PatientClient(AsyncKernelClient):
+    """A kernel client whose shell, iopub and control channels are patient."""
+
+    shell_channel_class = Type(PatientChannel)
+    iopub_channel_class = Type(PatientChannel)
+    control_channel_class = Type(PatientChannel)
+
+
+@contextmanager
+def alone(environment: Mapping[str, str] | None = None) -> Iterator[Config]:
+    """Settings for nbclient under which the kernel KERNEL is `sys.executable`, with no port, user's profile or history.
+
+    environment: what the kernel inherits beside that of this process, which is changed for the length of the context.
+    """
+    # the path of a socket may have about a hundred characters; "ip" is its stem, by default a name that parallel labs would share
+    with tempfile.TemporaryDirectory(prefix="privlab-", dir="/tmp", ignore_cleanup_errors=True) as place:
+        write_kernel_spec(Path(place) / "kernels" / KERNEL)
+        own = {"JUPYTER_PATH": place, "JUPYTER_RUNTIME_DIR": place, "IPYTHONDIR": f"{place}/ipython"}
+        with patch.dict(os.environ, own | dict(environment or {})):
+            yield Config(KernelManager={"client_factory": PatientClient, "transport": "ipc", "ip": f"{place}/kernel"})

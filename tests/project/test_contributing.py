@@ -59,10 +59,3 @@ def test_the_files_of_the_examples_are_formatted_as_the_rest(copy):
         ruff = [Path(sys.executable).parent / "ruff", *command, "--no-cache", *names]
         done = subprocess.run(ruff, cwd=copy, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout
-
-
-def test_the_files_that_the_guide_names_are_there(copy):
-    """In backticks: paths of the repository, or of its examples; the evidence of these is measured in a test above."""
-    text = re.sub(r"^```.*?^```$", "", GUIDE, flags=re.MULTILINE | re.DOTALL)
-    for name in re.findall(r"`((?:privlab|tests|book|data_scripts|\.ci)/[\w./]+)`", text):
-        assert "NN" in name or (ROOT / name).exists() or (copy / name).exists() or name == EVIDENCE, name
