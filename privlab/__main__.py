@@ -235,7 +235,7 @@ def student(options: Namespace) -> None:
     """Write the edition for self-study: the labs, and what goes deeper into them, without their solutions."""
     labs = runner.catalogue.pick(runner.catalogue.everything(options.labs), options.names, deeper=True)
     place = runner.launch_buttons.repository(options.labs.resolve().parent)
-    written = teaching.student_edition.write(labs, place, options.out, options.keep)
+    written = teaching.assignment.write_editions(labs, place, options.out, options.keep)
     print(f"wrote {len(written)} notebooks into {options.out}, without {sum(written)} solutions")
 
 

@@ -74,6 +74,12 @@ def test_other_parameters_stay_out_of_the_usual_run_and_a_failed_lab_is_status_1
     ("arguments", "message"),
     [
         ("run -p victm x", "parameter='victm' is not one of lab 00_start, which has profile, seed, device, victim"),
+        ("run --jobs 0", "jobs=0 runs nothing"),
+        ("run --timeout 0", "timeout=0 gives a cell no time"),
+        (
+            "run --seed 4294967296",
+            "seed=4294967296 is not one that every generator takes; give one from 0 to 4294967295",
+        ),
         ("run --profile smok", "profile='smok' is not a profile; did you mean 'smoke'?"),
         ("run --device tpu", "device='tpu' is not a device of the labs; try auto, cpu, cuda"),
         ("run --out /dev/null", "out='/dev/null' cannot be a folder to write in: File exists"),

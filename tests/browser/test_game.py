@@ -6,7 +6,7 @@ import nbformat
 import pytest
 import torch
 
-from privlab.course.lab_12 import study
+from privlab.course.lab_12 import user_study
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
 CODE = """\
@@ -19,7 +19,7 @@ user_study.Game(user_study.load("study.safetensors"), "answers")
 @pytest.mark.check
 def test_a_game_from_its_start_to_its_summary(tmp_path, jupyter):
     pictures = torch.rand(3, 3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    of, answers = study.Study([*pictures], ("full", "skip_4"), seconds=30), tmp_path / "root" / "answers"
+    of, answers = user_study.Study([*pictures], ("full", "skip_4"), seconds=30), tmp_path / "root" / "answers"
     of.save(tmp_path / "root" / "study.safetensors")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CODE)])
     notebook.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -44,9 +44,9 @@ def test_a_game_from_its_start_to_its_summary(tmp_path, jupyter):
         page.press(Keys.ENTER)
         page.until(lambda: "What this can show" in page.text())
 
-        ((played,), _) = study.games(of, answers)
+        ((played,), _) = user_study.games(of, answers)
         expected = [played[side][number] for number, side in enumerate(("left", "right", "left"))]
         assert [*played.choice] == expected and played.seconds[:2].between(1.5, 30).all()
-        assert study.summary(of, [played]) in page.text() and "69.51%" in page.text() and page.button("New game")
+        assert user_study.summary(of, [played]) in page.text() and "69.51%" in page.text() and page.button("New game")
         assert not page.button("left") and not page.button("Start")
         assert page.complaints() == []

@@ -69,13 +69,3 @@ def test_a_run_goes_on_where_a_lab_was_left_and_keeps_its_status(tmp_path, statu
     status, called = weekly(tmp_path, "every lab", statuses)
     assert status == end
     assert called == ["-m privlab run --deeper --profile gpu --resume --out runs/gpu/2026-W47"] * calls
-
-
-def test_what_was_measured_here_stays_and_each_line_is_kept_once(tmp_path):
-    for folder, lines in (("book", "one\ntwo\n"), ("runs/gpu", "two\nmine\n")):
-        file = tmp_path / folder / "evidence/gpu/lab.one.jsonl"
-        file.parent.mkdir(parents=True)
-        file.write_text(lines)
-    for _ in range(2):
-        assert weekly(tmp_path, "the evidence, committed and of earlier weeks", [])[0] == 0
-        assert (tmp_path / "runs/gpu/evidence/gpu/lab.one.jsonl").read_text() == "two\nmine\none\n"

@@ -16,7 +16,7 @@ pytest.importorskip("nbgrader", reason="pip install -e '.[teach]' brings nbgrade
 from privlab import __main__ as cli
 from privlab.data import sources
 from privlab.runner import catalogue, pairing
-from privlab.teaching import assignment, collect, grade, student_edition
+from privlab.teaching import assignment, collect, grade
 
 bwrap = shutil.which("bwrap", path=f"{sys.prefix}/bin:{os.environ['PATH']}")
 needs_bwrap = pytest.mark.skipif(not bwrap, reason=f"bwrap is missing: {grade._CURE}")
@@ -37,7 +37,7 @@ SCRIPT = "<script>alert(1)</script>"
 
 def returned(answers, sentence=""):
     """The edition of the lab as a student returns it.  answers: what stands in place of the stubs; sentence: below the last exercise."""
-    made, _ = student_edition.edition(SOURCE)
+    made, _ = assignment.edition(SOURCE)
     for cell in made.cells:
         if cell.cell_type == "code":
             cell.source = answers.get(cell.source, cell.source)
