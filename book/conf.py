@@ -83,7 +83,7 @@ def write_pages(app: Sphinx) -> None:
     named = os.environ.get("PRIVLAB_RUN")
     runs = [ROOT / named] if named else [ROOT / "runs" / size for size in reversed(SIZES)]
     for lab in shelf:
-        below = [one for one in catalogue.with_deeper(shelf, [lab]) if one != lab]
+        below = catalogue.pick(shelf, [lab.path.stem], deeper=True)[1:]
         run = next((run for run in runs if static_pages.executed(lab, run)), runs[-1])
         nbformat.write(pages.page(lab, run, place, below), generated / "labs" / f"{lab.name}.ipynb")
     judged = ledger.judgements()

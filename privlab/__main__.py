@@ -1,11 +1,12 @@
 """python -m privlab: run labs, measure experiments, report verdicts, audit a model, teach a class.
 
-A command is a function: its options stand above it, its docstring is its help, and what it gives is the exit status (None for 0). It
-imports what it needs when it is called, so that `--help` waits for no torch.
+A command is a function: its options stand above it, its docstring is its help, and what it gives is the exit status (None for 0). The
+rooms bring their modules when a command asks for one, so that `--help` waits for no torch.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import signal
@@ -14,6 +15,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from privlab import compute, ledger, runner, teaching
+from privlab.compute.atomic import make_folder, write_atomic
 
 Command = Callable[[Namespace], int | None]
 PARSER = ArgumentParser(prog="python -m privlab", description=__doc__.split(": ", 1)[1].partition("\n")[0].capitalize())
@@ -57,7 +61,7 @@ COURSE = "the folder of a course"
     option("--jobs", "labs at a time, which share the cores", 1),
     option("--out", "for executed notebooks and index.html (default: runs/PROFILE)", Path),
     option("--resume", "skip labs that succeeded in --out, where nothing has changed since", bool),
-    option("-p", "another parameter of the labs", nargs=2, action="append", metavar=("NAME", "VALUE")),
+    option("-p", "another parameter of the labs", nargs=2, action="append", metavar=("NAME", "VALUE"), default=[]),
     option("--timeout", "of one cell (default: smoke 600, class 1800, gpu 3600)", int),
     option("--seed", "of the labs", 0),
     option("--device", "auto, cpu, cuda or cuda:1", "auto"),
@@ -66,21 +70,27 @@ COURSE = "the folder of a course"
 )
 def run(options: Namespace) -> int:
     """Execute labs without a browser, each in its own process, and compare their values with the committed evidence."""
-    from privlab.compute import tasks
-    from privlab.runner import catalogue, runner
+    from privlab.runner.runner import Plan, folder, run
 
     _keeps_what_is_done()  # joblib ends its workers, and they their kernels
-    shelf = catalogue.everything(options.labs)
-    chosen = catalogue.pick(shelf, options.names) if options.names else catalogue.labs(options.labs)
-    chosen = catalogue.with_deeper(shelf, chosen) if options.deeper else chosen
-    extra = {name: runner.value(text) for name, text in options.p or ()}
-    out = options.out or runner.folder(options.profile, extra)
+    shelf = runner.catalogue.everything(options.labs)
+    chosen = runner.catalogue.pick(shelf, options.names, options.deeper)
+    extra = {name: _value(text) for name, text in options.p}
     names = ("profile", "seed", "device", "jobs", "timeout", "resume")
-    plan = runner.Plan(tuple(chosen), out, extra=extra, **{name: getattr(options, name) for name in names})
+    about = {name: getattr(options, name) for name in names}
+    plan = Plan(tuple(chosen), options.out or folder(options.profile, extra), extra=extra, **about)
     if options.cluster:
-        tasks.reach(options.cluster).close()  # said now, and not by each lab in turn
+        compute.tasks.reach(options.cluster).close()  # said now, and not by each lab in turn
         os.environ["PRIVLAB_CLUSTER"] = options.cluster
-    return int(bool(runner.run(plan, shelf)))
+    return int(bool(run(plan, shelf)))
+
+
+def _value(text: str) -> Any:
+    """What was typed for a parameter of the labs: a Python literal where it is one, else text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
 
 
 @command(
@@ -96,9 +106,8 @@ def run(options: Namespace) -> int:
 def measure(options: Namespace) -> None:
     """Measure the registered repeats that are missing, and append them to the evidence (book/evidence, or $PRIVLAB_EVIDENCE)."""
     from privlab.experiments import measuring, protocol
-    from privlab.ledger import evidence
 
-    size, asked = evidence.checked(options.size), options.experiments or ["*"]
+    size, asked = ledger.evidence.checked(options.size), options.experiments or ["*"]
     names = [name for pattern in asked for name in protocol.names(pattern) or [protocol.find(pattern).name]]
     names = list(dict.fromkeys(names))  # patterns may overlap
     for name in set(names) & set(asked):
@@ -110,7 +119,7 @@ def measure(options: Namespace) -> None:
             print(f"{plan.experiment:<48}{f'{plan.there} of {plan.registered}':>14}{hours:>12}")
     elif options.register:
         have = [name for name in names if size in protocol.find(name).sizes]
-        for entry in evidence.register(measuring.registration(name, size) for name in have):
+        for entry in ledger.evidence.register(measuring.registration(name, size) for name in have):
             print(f"registered: {entry.experiment} at {entry.size}, repeats {entry.first} to {entry.range[-1]}")
     else:
         _keeps_what_is_done()
@@ -127,20 +136,18 @@ def measure(options: Namespace) -> None:
 )
 def report(options: Namespace) -> int:
     """Judge the papers' claims by the committed evidence, and show the verdicts with their counts."""
-    from privlab.compute.atomic import write_atomic
-    from privlab.ledger import judging, report
-
-    for argument, path in (("evidence", options.evidence), ("before", options.before)):
+    for argument in ("evidence", "before"):
+        path = getattr(options, argument)
         if path and not path.is_dir():
             raise FileNotFoundError(f"{argument}={str(path)!r} is not a folder of evidence; try book/evidence")
-    judged = judging.judgements(options.lab, options.evidence)
+    judged = ledger.judgements(options.lab, options.evidence)
     if not judged:
         raise ValueError(f"lab={options.lab!r} has no claim; give the two digits of a lab, such as 04")
-    moved = report.changes(judged, judging.judgements(options.lab, options.before)) if options.before else []
+    moved = ledger.report.changes(judged, ledger.judgements(options.lab, options.before)) if options.before else []
     if options.before:
-        changes = "\n".join(report.grid(moved)) if moved[1:] else "No verdict changed."
+        changes = "\n".join(ledger.report.grid(moved)) if moved[1:] else "No verdict changed."
         print(changes, file=sys.stdout if options.out else sys.stderr)
-    text = report.render(judged, options.format)
+    text = ledger.report.render(judged, options.format)
     if options.out:
         write_atomic(options.out, text.encode())
     print(f"wrote {options.out}\n" if options.out else text, end="")
@@ -150,29 +157,23 @@ def report(options: Namespace) -> int:
 @command()
 def doctor(options: Namespace) -> int:
     """Examine this machine: device, memory, versions and data sets."""
-    from privlab.runner import doctor
-
-    broken = False
-    for finding in doctor.examine():
-        print(finding, flush=True)
-        broken |= finding.state == doctor.BROKEN
-    return int(broken)
+    states = set()
+    for state, what, text in runner.doctor.examine():
+        print(f"{state:<6}  {what:<9} {text}", flush=True)
+        states.add(state)
+    return int(runner.doctor.BROKEN in states)
 
 
 @command(option("--to", "where they go", Path("labs")))
 def labs(options: Namespace) -> None:
     """Copy the labs out of the installed package into a new folder, to open and run them anywhere."""
-    from privlab.runner import catalogue
-
-    print(f"wrote {len(catalogue.copy(options.to))} files into {options.to}")
+    print(f"wrote {len(runner.catalogue.copy(options.to))} files into {options.to}")
 
 
 @command(option("--check", "write nothing; list the files that differ, with status 1", bool), LABS)
 def pair(options: Namespace) -> int:
     """Write labs/NN_topic.ipynb from labs/NN_topic.py, also in labs/deeper, and the tables of labs in README and guide: edit the .py."""
-    from privlab.runner import pairing
-
-    changed = pairing.pair(options.labs, options.check)
+    changed = runner.pairing.pair(options.labs, options.check)
     for path in changed:
         differs = f"{path} differs from what the sources of the labs make; python -m privlab pair writes it anew"
         print(differs if options.check else f"wrote {path}")
@@ -187,16 +188,14 @@ def pair(options: Namespace) -> int:
 )
 def address(options: Namespace) -> None:
     """Set the repository's address, and all that follows from it: buttons, the cell for Colab, the citation."""
-    from privlab.runner import launch_buttons, pairing
-
     if options.none and options.address:
         raise ValueError(f"address={options.address!r} and --none: give one of them")
-    root = options.labs.resolve().parent
+    folder = options.labs.resolve()
     if options.none or options.address:
-        place = None if options.none else launch_buttons.Repository(options.address, options.branch)
-        for path in (*launch_buttons.settle(root, place), *pairing.pair(options.labs.resolve())):
-            print(f"wrote {path.relative_to(root)}")
-    elif place := launch_buttons.repository(root):
+        place = None if options.none else runner.launch_buttons.Repository(options.address, options.branch)
+        for path in (*runner.launch_buttons.settle(folder.parent, place), *runner.pairing.pair(folder)):
+            print(f"wrote {path.relative_to(folder.parent)}")
+    elif place := runner.launch_buttons.repository(folder.parent):
         print(f"{place.address}, branch {place.branch}")
     else:
         print("no address yet; give one: https://github.com/OWNER/NAME")
@@ -213,7 +212,6 @@ def address(options: Namespace) -> None:
 def audit(options: Namespace) -> int:
     """Attack one model as the book does: what an image's gradient leaks, from which parts, and which defence holds."""
     from privlab.auditing import audit, photographs
-    from privlab.compute.atomic import make_folder, write_atomic
 
     out = options.out or Path("runs") / f"audit_{options.name}"
     _keeps_what_is_done()
@@ -235,60 +233,47 @@ def audit(options: Namespace) -> int:
 @command(NAMES, option("--out", "where they go", Path("student")), option("--keep", "leave what is there", bool), LABS)
 def student(options: Namespace) -> None:
     """Write the edition for self-study: the labs, and what goes deeper into them, without their solutions."""
-    from privlab.runner import catalogue
-    from privlab.teaching import student_edition
-
-    written = student_edition.write(catalogue.everything(options.labs), options.names, options.out, options.keep)
-    print(f"wrote {len(written)} notebooks into {options.out}, without {sum(count for _, count in written)} solutions")
+    labs = runner.catalogue.pick(runner.catalogue.everything(options.labs), options.names, deeper=True)
+    place = runner.launch_buttons.repository(options.labs.resolve().parent)
+    written = teaching.assignment.write_editions(labs, place, options.out, options.keep)
+    print(f"wrote {len(written)} notebooks into {options.out}, without {sum(written)} solutions")
 
 
 @command(NAMES, option("--to", COURSE, Path, required=True), option("--sentences", "ask for them", bool), LABS)
 def assignment(options: Namespace) -> None:
     """Write labs as assignments of nbgrader, with solutions and checks, into the folder `source` of a course."""
-    from privlab.runner import catalogue
-    from privlab.teaching import assignment
-
-    labs = catalogue.pick(catalogue.everything(options.labs), options.names)
-    for path in assignment.write(labs, options.to, options.sentences):
+    labs = runner.catalogue.pick(runner.catalogue.everything(options.labs), options.names, deeper=not options.names)
+    for path in teaching.assignment.write(labs, options.to, options.sentences):
         print(f"wrote {path}; next, in {options.to}: nbgrader generate_assignment {path.stem}")
 
 
 @command(option("returned", "their folder", Path), option("--into", COURSE, Path, required=True), LABS)
 def collect(options: Namespace) -> None:
     """Take returned notebooks, whole and under any name, into a course of nbgrader; nothing of them is run."""
-    from privlab.runner import catalogue
-    from privlab.teaching import collect
-
-    for line in collect.collect(options.returned, options.into, catalogue.everything(options.labs)):
+    shelf = runner.catalogue.everything(options.labs)
+    for line in teaching.collect.collect(options.returned, options.into, shelf):
         print("".join(sign if sign.isprintable() else "?" for sign in line))  # names are strangers'
 
 
 @command(option("course", COURSE, Path), option("--timeout", "seconds of a cell, a fifth of a notebook's", 60.0))
 def grade(options: Namespace) -> None:
     """Grade what was collected with nbgrader, the kernel of each notebook alone in bubblewrap, and write the feedback."""
-    from privlab.teaching import grade
-
-    for line in grade.grade(options.course, options.timeout):
+    for line in teaching.grade.grade(options.course, options.timeout):
         print(line, flush=True)
 
 
 @command(NAMES, option("--run", "of labs", Path("runs/smoke")), option("--out", "slides", Path("runs/slides")), LABS)
 def slides(options: Namespace) -> None:
     """Write slides of executed labs, one HTML file each, with the longer prose as speaker's notes; they need no network."""
-    from privlab.teaching import slides
-
-    for path in slides.write_all(options.labs, options.names, options.run, options.out):
+    for path in teaching.slides.write_all(options.labs, options.names, options.run, options.out):
         print(f"wrote {path}")
 
 
 @command(option("returned", "a folder of files of guesses", Path), option("--out", "the page", Path("guesses.html")))
 def guesses(options: Namespace) -> None:
     """Draw a page of what a class guessed: a histogram for each prediction of the labs."""
-    from privlab.compute.atomic import write_atomic
-    from privlab.teaching import class_guesses
-
-    table, left_out = class_guesses.read(options.returned)
-    write_atomic(options.out, class_guesses.page(table).encode())
+    table, left_out = teaching.class_guesses.read(options.returned)
+    write_atomic(options.out, teaching.class_guesses.page(table).encode())
     for line in left_out:
         print(f"left out {line}", file=sys.stderr)
     print(f"wrote {options.out}, {table['question'].nunique()} questions")

@@ -15,30 +15,28 @@ from privlab.ledger.evidence import Repeat
 from privlab.ledger.rule import exact
 
 ALIKE = ("torch", "timm", "processor", "threads", "card")  # where these are the same, the values are
-RELATIVE, ABSOLUTE = 1e-6, 1e-9
 
 
-def alike(now: Repeat, before: Repeat) -> bool:
-    """Whether both were measured by the same releases on the same kind of processor, and of card where one computed."""
-    one, other = ([row.device.partition(":")[0], *map(row.versions.get, ALIKE)] for row in (now, before))
-    return one == other
+def _machine(row: Repeat) -> list[str | None]:
+    """The kind of device, and of what `ALIKE` names, that it was measured with."""
+    return [row.device.partition(":")[0], *map(row.versions.get, ALIKE)]
 
 
 def nearest(now: Repeat, lines: Sequence[Repeat]) -> Repeat:
     """Of the committed lines of a repeat, at least one, that which was measured as this was; the first where none was."""
-    return next((line for line in lines if alike(now, line)), lines[0])
+    return next((line for line in lines if _machine(line) == _machine(now)), lines[0])
 
 
 def moved(now: Repeat, before: Repeat) -> list[str]:
     """What is not what it was between two measurements of one repeat, a line each."""
-    moves, same = [], alike(now, before)
+    moves, same = [], _machine(now) == _machine(before)
     for name, old in before.values.items():
         new = now.values.get(name)
         if new is None:
             moves.append(f"canary: {name}, no longer measured")
         elif exact(name, old) and not exact(name, new):
             moves.append(f"exact value: {name}, {old:g} before, {new:.6g} now")
-        elif same and not math.isclose(new, old, rel_tol=RELATIVE, abs_tol=ABSOLUTE):
+        elif same and not math.isclose(new, old, rel_tol=1e-6, abs_tol=1e-9):
             moves.append(f"canary: {name}, {old:.7g} before, {new:.7g} now")
     return moves + [f"canary: {name}, new" for name in now.values if name not in before.values]
 

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from privlab import ledger
 from privlab.compute.atomic import write_atomic
 from privlab.data.sources import nearest
 
@@ -92,7 +90,7 @@ def copy(to: Path) -> list[Path]:
 
 def labs(folder: Path) -> list[Lab]:
     """Every lab of a folder, in order, and nothing that goes deeper.  Raises FileNotFoundError where there is none."""
-    return [lab for lab in everything(folder) if not lab.goes_deeper]
+    return pick(everything(folder), [])
 
 
 def everything(folder: Path) -> list[Lab]:
@@ -104,42 +102,18 @@ def everything(folder: Path) -> list[Lab]:
     return sorted(shelf, key=lambda lab: (lab.number, lab.goes_deeper, lab.name))
 
 
-def pick(shelf: list[Lab], words: list[str]) -> list[Lab]:
-    """The labs that a person names by number ("5", "05"), name ("05_april") or path; all where none is named.
+def pick(shelf: list[Lab], words: list[str], deeper: bool = False) -> list[Lab]:
+    """Labs by number ("5", "05"), name ("05_april") or path, and what goes deeper by its name ("faces"); all labs where none is named.
 
-    A number means the lab alone; what goes deeper goes by its name: "05_faces", "faces", "deeper/05_faces.py".
-    Raises ValueError with the nearest name for one that is not there.
+    deeper: whether each lab brings all that goes deeper into it.  Raises ValueError with the nearest name for one that is not there.
     """
     by_name = {key: lab for lab in reversed(shelf) for key in (lab.path.stem[3:], lab.path.stem)}
     by_name |= {lab.number: lab for lab in shelf if not lab.goes_deeper}
-    chosen = []
+    chosen = [] if words else [lab for lab in shelf if not lab.goes_deeper]
     for name in words:
         stem = Path(name).stem.zfill(2)
         if stem not in by_name:
             raise ValueError(f"lab={name!r} is not a lab{nearest(stem, [lab.path.stem for lab in shelf])}")
         chosen.append(by_name[stem])
-    return [lab for lab in shelf if lab in chosen] if words else shelf
-
-
-def with_deeper(shelf: list[Lab], chosen: list[Lab]) -> list[Lab]:
-    """What was chosen of a shelf, and behind each lab among it what goes deeper."""
-    numbers = {lab.number for lab in chosen if not lab.goes_deeper}
+    numbers = {lab.number for lab in chosen if deeper and not lab.goes_deeper}
     return [lab for lab in shelf if lab in chosen or lab.number in numbers]
-
-
-@cache
-def package() -> str:
-    """SHA-256 over the package: its modules, and the tables, claims and drawings that lie with them."""
-    return _digest(path for path in HOUSE.rglob("*") if path.suffix in (".py", ".csv", ".toml", ".yaml", ".svg"))
-
-
-def evidence() -> str:
-    """SHA-256 over what is registered and measured now."""
-    return _digest(ledger.evidence.folder().rglob("*.jsonl"))
-
-
-def _digest(files: Iterable[Path]) -> str:
-    whole = hashlib.sha256()
-    for file in sorted(files):
-        whole.update(f"{file.name}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
-    return whole.hexdigest()

@@ -10,7 +10,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from importlib import metadata
-from pathlib import Path
 
 from packaging.requirements import Requirement
 
@@ -22,10 +21,7 @@ def needed(extra: str = "") -> Iterator[tuple[Requirement, str]]:
     """What privlab needs, with one of its extras where it is given, each with the version that is here: "" for none."""
     for one in map(Requirement, metadata.requires("privlab") or []):
         if one.marker is None or one.marker.evaluate({"extra": extra}):
-            try:
-                yield one, metadata.version(one.name)
-            except metadata.PackageNotFoundError:
-                yield one, ""
+            yield one, metadata.version(one.name) if any(metadata.distributions(name=one.name)) else ""
 
 
 def complete() -> None:
@@ -33,8 +29,7 @@ def complete() -> None:
 
     `python -m privlab doctor` says what is too old. Raises RuntimeError where there is no torch: this is not the place to install it.
     """
-    with_dp = needed("dp")  # two labs train with DP-SGD
-    missing = [one for one, version in with_dp if not version and one.name not in ELSEWHERE]
+    missing = [one for one, version in needed("dp") if not version and one.name not in ELSEWHERE]  # with DP-SGD's
     if {"torch", "torchvision"} & {one.name for one in missing}:
         raise RuntimeError("torch or torchvision is not installed here; follow the README's two commands instead")
     asked = [f"{one.name}{one.specifier}" for one in missing]
@@ -46,9 +41,9 @@ def complete() -> None:
 def _install(asked: list[str]) -> str:
     """Install these beside what is here; what pip complained of."""
     here = {one.name: one.version for one in metadata.distributions() if one.name}
-    with tempfile.TemporaryDirectory() as folder:
-        constraints = Path(folder, "constraints.txt")
-        constraints.write_text("\n".join(f"{name}=={version}" for name, version in here.items()))
-        command = [sys.executable, "-m", "pip", "install", "-q", "--constraint", str(constraints), *asked]
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
+        constraints.writelines(f"{name}=={version}\n" for name, version in here.items())
+        constraints.flush()
+        command = [sys.executable, "-m", "pip", "install", "-q", "--constraint", constraints.name, *asked]
         done = subprocess.run(command, capture_output=True, text=True)
     return done.stderr.strip() or "pip failed" if done.returncode else ""

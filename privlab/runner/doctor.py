@@ -5,27 +5,15 @@ from __future__ import annotations
 import platform
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 from privlab.compute import machine
 from privlab.runner import colab
 
-OK, NOTE, BROKEN = "ok", "note", "BROKEN"
+OK, NOTE, BROKEN = "ok", "note", "BROKEN"  # NOTE: worth knowing; BROKEN: labs will not run
 LEAST_GB = 2  # of memory, for the labs at smoke
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One line of the report.  state: "ok", "note" (worth knowing) or "BROKEN" (labs will not run)."""
-
-    what: str
-    state: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.state:<6}  {self.what:<9} {self.text}"
+Finding = tuple[str, str, str]  # state, what, text
 
 
 def examine() -> Iterator[Finding]:
@@ -37,26 +25,26 @@ def examine() -> Iterator[Finding]:
         try:
             yield from check()
         except Exception as error:  # a doctor that dies of what the patient has is no use
-            yield Finding(what, BROKEN, f"{type(error).__name__}: {error}")
+            yield BROKEN, what, f"{type(error).__name__}: {error}"
 
 
 def _system() -> Iterator[Finding]:
     total, available = machine.memory()
     free = shutil.disk_usage(Path.cwd()).free / 1e9
     has = f"{machine.cores()} cores, {total:.1f} GB of memory ({available:.1f} free), {free:.0f} GB of disk free here"
-    yield Finding("system", OK, f"{platform.system()} {platform.machine()}, {has}")
+    yield OK, "system", f"{platform.system()} {platform.machine()}, {has}"
     if total < LEAST_GB:
-        yield Finding("system", BROKEN, f"labs need {LEAST_GB} GB of memory, even at smoke")
+        yield BROKEN, "system", f"labs need {LEAST_GB} GB of memory, even at smoke"
 
 
 def _packages() -> Iterator[Finding]:
     needed = list(colab.needed())
     lacks = [(one, has) for one, has in needed if not (has and one.specifier.contains(has, prereleases=True))]
     for one, has in lacks:
-        yield Finding("packages", BROKEN, f"{one.name} is {has or 'missing'}; privlab needs {one}")
+        yield BROKEN, "packages", f"{one.name} is {has or 'missing'}; privlab needs {one}"
     if not lacks:
         about = f"privlab {metadata.version('privlab')} on Python {platform.python_version()}"
-        yield Finding("packages", OK, f"{about}, {len(needed)} packages needed")
+        yield OK, "packages", f"{about}, {len(needed)} packages needed"
 
 
 def _torch() -> Iterator[Finding]:
@@ -66,23 +54,18 @@ def _torch() -> Iterator[Finding]:
         import torchvision
     except Exception as error:
         raise RuntimeError(f"{error}; install torch and torchvision together, as in requirements.lock") from error
-    yield Finding("torch", OK, f"torch {torch.__version__} and torchvision {torchvision.__version__}")
-    cards = ", ".join(f"{card.name} with {card.total_memory / 1e9:.0f} GB" for card in _cards())
-    yield Finding("device", OK, f"device='auto' uses {cards or 'the CPU: there is no GPU that torch has kernels for'}")
-
-
-def _cards() -> list:
-    """The GPUs that device='auto' uses."""
-    from torch import cuda
-
-    return [cuda.get_device_properties(i) for i in range(cuda.device_count())] if machine.device() == "cuda" else []
+    yield OK, "torch", f"torch {torch.__version__} and torchvision {torchvision.__version__}"
+    there = range(torch.cuda.device_count()) if machine.device() == "cuda" else ()
+    cards = [torch.cuda.get_device_properties(card) for card in there]
+    named = ", ".join(f"{card.name} with {card.total_memory / 1e9:.0f} GB" for card in cards)
+    yield OK, "device", f"device='auto' uses {named or 'the CPU: there is no GPU that torch has kernels for'}"
 
 
 def _data() -> Iterator[Finding]:
     from privlab.data import sources
 
     here = [name for name in sources.names() if sources.complete(name)]
-    yield Finding("data", OK, f"in {sources.folder()}: {', '.join(here) or 'nothing yet'}")
+    yield OK, "data", f"in {sources.folder()}: {', '.join(here) or 'nothing yet'}"
     absent = [f"{name} ({sources.describe(name).disk / 1e6:.0f} MB)" for name in sources.names() if name not in here]
     if absent:
-        yield Finding("data", NOTE, f"not there yet; each is fetched when a lab first needs it: {', '.join(absent)}")
+        yield NOTE, "data", f"not there yet; each is fetched when a lab first needs it: {', '.join(absent)}"

@@ -1,26 +1,39 @@
-"""Run one lab in this process, keep its notebook, and find every error in it, those inside widgets included.
+"""Run one lab, keep its notebook, and find every error in it, those inside widgets included.
 
-The lab runs in its own folder, as it does in JupyterLab, in a kernel of the Python that runs this; `import privlab` finds the installed
-package (`pip install -e .`).
+It runs in its own folder, as in JupyterLab, in a kernel that is this very Python, reached through files of its own, by a client that misses
+no message; `import privlab` finds the installed package (`pip install -e .`).
 """
 
 from __future__ import annotations
 
+import math
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from queue import Empty
 from typing import Any
+from unittest.mock import patch
 
 import nbformat
 import papermill
+from ipykernel.kernelspec import write_kernel_spec
+from jupyter_client.asynchronous import AsyncKernelClient
+from jupyter_client.channels import AsyncZMQSocketChannel
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from papermill.exceptions import PapermillExecutionError
+from traitlets import Type
+from traitlets.config import Config
 
 from privlab.compute.atomic import write_atomic
-from privlab.runner import kernel, pairing
+from privlab.runner import pairing
 
-PROBE_TAG = "privlab-run"
+KERNEL, PROBE_TAG = "python3", "privlab-run"
+SAYS = 30  # seconds between the lines that a lab prints on its way
 # Seconds of the processor for the page of each explorer: at smoke few, since `make run` is to stay under five minutes.
 DRAWING, DRAWING_LONGER = {"smoke": 2.5}, 20.0
 _MIME = "application/vnd.privlab.run+json"
@@ -48,30 +61,35 @@ def execute(
     parameters: Mapping[str, Any],
     timeout: int | None = None,
     environment: Mapping[str, str] | None = None,
-    started: Callable[[int, int, str], None] = lambda cell, cells, heading: None,
+    name: str = "",
 ) -> dict[str, Any]:
     """Run a lab and write its notebook to `out`, up to and including the cell that failed.
 
     parameters: what goes into its cell tagged "parameters".  timeout: seconds a cell may take, None for no limit.
-    environment: see `kernel.alone`.  started(cell, cells, heading) is called as each cell begins.
-    Returns error (one line, or None), controls (names of those that were moved), peak_gb.
+    environment: see `alone`.  name: of the lab, in the lines that say from time to time where it is; "" for none.
+    Returns status ("ok", "failed"), seconds, error (one line, or None), controls (names of those that were moved), peak_gb.
     """
-    lab, begun = pairing.notebook(source), []
+    lab, begun = pairing.notebook(source), list[NotebookNode]()
     probe = _PROBE.format(mime=_MIME, seconds=DRAWING.get(parameters.get("profile", ""), DRAWING_LONGER))
     lab.cells.append(nbformat.v4.new_code_cell(probe, id=PROBE_TAG, metadata={"tags": [PROBE_TAG]}))
+    began = told = time.monotonic()
 
     def on_cell_start(cell: NotebookNode, cell_index: int) -> None:
+        nonlocal told
         begun.append(cell)
-        started(cell_index + 1, len(lab.cells) + 1, _heading(begun))
+        if name and (cell_index == 0 or time.monotonic() - told > SAYS):
+            told = time.monotonic()
+            at = f"cell {cell_index + 1} of {len(lab.cells) + 1}, {_heading(begun)}"  # with that of the parameters
+            print(f"{name}  {told - began:.0f} s, {at}", flush=True)
 
-    errors: list[str] = []
-    with kernel.alone(environment) as config:
+    errors = list[str]()
+    with alone(environment) as config:
         try:
             papermill.execute_notebook(
                 lab,
                 str(out).replace("{", "{{").replace("}", "}}"),  # papermill takes it for a format
                 parameters=parameters,
-                kernel_name=kernel.NAME,
+                kernel_name=KERNEL,
                 cwd=source.parent,
                 execution_timeout=timeout,
                 progress_bar=False,
@@ -87,10 +105,15 @@ def execute(
             errors.append(f"{_place(begun)}: the kernel died, as it does when memory runs out")
     done = nbformat.read(out, as_version=4)
     errors += _errors(done)
-    found = _take_probe(done)
+    outputs = done.cells[-1].outputs
+    found: dict[str, Any] = next((output.data[_MIME] for output in outputs if _MIME in output.get("data", {})), {})
+    if not any(output.output_type == "error" for output in outputs):
+        del done.cells[-1]
     done.metadata.papermill |= {"input_path": source.name, "output_path": out.name}
     write_atomic(out, pairing.as_bytes(done))
     return {
+        "status": "failed" if errors else "ok",
+        "seconds": round(time.monotonic() - began, 1),
         "error": errors[0] + f" (and {len(errors) - 1} more)" * (len(errors) > 1) if errors else None,
         "controls": found.get("controls", []),
         "peak_gb": found.get("peak_gb"),
@@ -99,17 +122,13 @@ def execute(
 
 def _errors(notebook: NotebookNode) -> Iterator[str]:
     """A line for each error in a cell's outputs, then for each inside a widget's; their tracebacks are in the notebook."""
-    for at, cell in enumerate(notebook.cells, start=1):
-        yield from _raised(_place(notebook.cells[:at]), cell.get("outputs", []))
-    for widget in notebook.metadata.get("widgets", {}).get(_WIDGET_STATE, {}).get("state", {}).values():
-        yield from _raised("in a widget", widget["state"].get("outputs") or [])
-
-
-def _raised(place: str, outputs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for output in outputs:
-        if output["output_type"] == "error":
-            lines = [line.strip() for line in _ANSI.sub("", output["evalue"]).splitlines() if line.strip()]
-            yield ": ".join([place, output["ename"], *lines[-1:]])
+    places = [(_place(notebook.cells[:at]), cell.get("outputs")) for at, cell in enumerate(notebook.cells, start=1)]
+    widgets = notebook.metadata.get("widgets", {}).get(_WIDGET_STATE, {}).get("state", {}).values()
+    for place, outputs in [*places, *(("in a widget", widget["state"].get("outputs")) for widget in widgets)]:
+        for output in outputs or []:
+            if output["output_type"] == "error":
+                lines = [line.strip() for line in _ANSI.sub("", output["evalue"]).splitlines() if line.strip()]
+                yield ": ".join([place, output["ename"], *lines[-1:]])
 
 
 def _place(cells: Sequence[NotebookNode]) -> str:
@@ -121,15 +140,45 @@ def _place(cells: Sequence[NotebookNode]) -> str:
 
 def _heading(cells: Sequence[NotebookNode]) -> str:
     """The heading that a reader sees last above the last of these cells."""
-    for cell in reversed(cells):
-        if cell.cell_type == "markdown" and (lines := re.findall(r"^#+\s+(.*)$", cell.source, re.MULTILINE)):
-            return lines[-1]
-    return "no heading"
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    return (re.findall(r"^#+\s+(.*)$", text, re.MULTILINE) or ["no heading"])[-1]
 
 
-def _take_probe(notebook: NotebookNode) -> dict[str, Any]:
-    """What the last cell found; the cell itself goes, unless it is the one that failed."""
-    outputs = notebook.cells[-1].outputs
-    if not any(output.output_type == "error" for output in outputs):
-        del notebook.cells[-1]
-    return next((dict(o.data[_MIME]) for o in outputs if _MIME in o.get("data", {})), {})
+class PatientChannel(AsyncZMQSocketChannel):
+    """A channel that looks again for messages while it waits.
+
+    nbclient answers an Output widget on the very socket on which it awaits the end of the cell, by a send that pyzmq's
+    asyncio does not know of. Such a send can swallow the socket's wake-up for a reply that has just come in; the wait
+    then lasts until the cell's timeout, or for ever. One run in ten of a lab with a widget stood still so.
+    """
+
+    async def get_msg(self, timeout: float | None = None) -> dict[str, Any]:  # type: ignore[override]
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                return await super().get_msg(min(0.2, max(0.0, end - time.monotonic())))
+            except Empty:
+                if time.monotonic() >= end:
+                    raise
+
+
+class PatientClient(AsyncKernelClient):
+    """A kernel client whose shell, iopub and control channels are patient."""
+
+    shell_channel_class = Type(PatientChannel)
+    iopub_channel_class = Type(PatientChannel)
+    control_channel_class = Type(PatientChannel)
+
+
+@contextmanager
+def alone(environment: Mapping[str, str] | None = None) -> Iterator[Config]:
+    """Settings for nbclient under which the kernel KERNEL is `sys.executable`, with no port, user's profile or history.
+
+    environment: what the kernel inherits beside that of this process, which is changed for the length of the context.
+    """
+    # the path of a socket may have about a hundred characters; "ip" is its stem, by default a name that parallel labs would share
+    with tempfile.TemporaryDirectory(prefix="privlab-", dir="/tmp", ignore_cleanup_errors=True) as place:
+        write_kernel_spec(Path(place) / "kernels" / KERNEL)
+        own = {"JUPYTER_PATH": place, "JUPYTER_RUNTIME_DIR": place, "IPYTHONDIR": f"{place}/ipython"}
+        with patch.dict(os.environ, own | dict(environment or {})):
+            yield Config(KernelManager={"client_factory": PatientClient, "transport": "ipc", "ip": f"{place}/kernel"})

@@ -1,7 +1,6 @@
-"""Opening a lab without installing anything: the repository's address, set in one place, and what follows from it.
+"""Opening a lab without installing anything: the repository's address, which `[tool.privlab]` of pyproject.toml names, and what follows.
 
-`[tool.privlab]` in pyproject.toml names the address, and `python -m privlab address` sets it. While there is none, no page has a button
-and no notebook a cell for Colab: a made-up address would send readers to strangers.
+While there is none, no page has a button and no notebook a cell for Colab: a made-up address would send readers to strangers.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ NOWHERE = "buttons stand here once the repository has an address: `python -m pri
 
 
 class Repository(NamedTuple):
-    """A repository on GitHub, from where Binder, Colab and Kaggle take notebooks: https://github.com/OWNER/NAME, and a branch."""
+    """On GitHub, from where Binder, Colab and Kaggle take notebooks: https://github.com/OWNER/NAME."""
 
     address: str
     branch: str = "main"
@@ -29,8 +28,8 @@ def repository(root: Path) -> Repository | None:
     """What pyproject.toml in `root` names as the repository; None where it names none, or is not there."""
     file = root / "pyproject.toml"
     settings = tomllib.loads(file.read_text(encoding="utf-8-sig")) if file.exists() else {}
-    table = settings.get("tool", {}).get("privlab", {})
-    return Repository(table["repository"], table["branch"]) if table.get("repository") else None
+    table = settings.get("tool", {}).get("privlab", {"repository": ""})
+    return Repository(table["repository"], table["branch"]) if table["repository"] else None
 
 
 def links(place: Repository | None, path: str) -> dict[str, str]:

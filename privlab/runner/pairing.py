@@ -1,15 +1,13 @@
 """A lab's source (labs/NN_topic.py, labs/deeper/NN_topic.py; py:percent) and the notebook made from it, with cell ids that stay put.
 
-jupytext draws new random ids at each conversion, so a notebook that did not change would show up in every diff. Here an
-id is a hash of the cell's kind, its source, and how many equal cells stand before it: editing one cell changes one id.
-
-The notebook of a repository that has an address also gets two cells that its source lacks, and that no headless run sees:
-where it can be opened, and what sets it up on Colab and Kaggle (see `privlab.runner.launch_buttons`).
+jupytext draws new random ids at each conversion. Here an id is a hash of the cell's kind, its source, and how many equal cells stand
+before it: editing one cell changes one id. Where the repository has an address, its notebooks get two cells that no headless run sees.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -20,12 +18,16 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from privlab.compute import reading
 from privlab.compute.atomic import write_atomic
-from privlab.runner import catalogue, launch_buttons, tables
+from privlab.runner import catalogue, launch_buttons
+from privlab.runner.catalogue import Lab
 
 _METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+_HEAD = re.compile(r"^# # \d\d · ([^\n]+)$.*?^# After this lab you can\n# - ([^\n]+?)[;.]$", re.MULTILINE | re.DOTALL)
+_PLAN = re.compile(r"^## A plan for (\d+) minutes$", re.MULTILINE)
+_EXERCISE = re.compile(r', (\d+) minutes\)\*$.*?checks\.verify\("\d\d\.(\w+)"', re.MULTILINE | re.DOTALL)
 
 
 def notebook(source: Path) -> NotebookNode:
@@ -38,19 +40,18 @@ def notebook(source: Path) -> NotebookNode:
 
 
 def published(source: Path, place: launch_buttons.Repository | None, links: bool = True) -> NotebookNode:
-    """`notebook`, with the links and the setup cell of the repository that it is opened from, where there is one.
+    """`notebook`, with the links and the setup cell of the repository that it is opened from, where there is one (`launch_buttons`).
 
-    links: False leaves the links out; they lead to the notebook that has the solutions.
+    links: False leaves the links out, which lead to the solutions.
     """
     lab = notebook(source)
-    if place is None:
-        return lab
-    code = next(i for i, cell in enumerate(lab.cells) if cell.cell_type == "code")
-    lab.cells.insert(code, new_code_cell(launch_buttons.setup(place), metadata={"tags": ["setup"]}))
-    if links:
-        line = launch_buttons.badges(place, f"labs/{catalogue.Lab(source).name}.ipynb")
-        lab.cells.insert(0, new_markdown_cell(line))
-    _number(lab)
+    if place:
+        code = next(i for i, cell in enumerate(lab.cells) if cell.cell_type == "code")
+        lab.cells.insert(code, new_code_cell(launch_buttons.setup(place), metadata={"tags": ["setup"]}))
+        if links:
+            line = launch_buttons.badges(place, f"labs/{Lab(source).name}.ipynb")
+            lab.cells.insert(0, new_markdown_cell(line))
+        _number(lab)
     return lab
 
 
@@ -73,9 +74,9 @@ def pair(folder: Path, check: bool = False) -> list[Path]:
     check: write nothing, and tell also of notebooks without a source.  Returns the paths of what is, or was, something else.
     """
     place = launch_buttons.repository(folder.parent)
-    sources = [lab.path for lab in catalogue.everything(folder)]
-    made = {source.with_suffix(".ipynb"): as_bytes(published(source, place)) for source in sources}
-    made |= {path: text.encode() for path, text in tables.filled(folder).items()}
+    shelf = catalogue.everything(folder)
+    made = {lab.path.with_suffix(".ipynb"): as_bytes(published(lab.path, place)) for lab in shelf}
+    made |= {path: text.encode() for path, text in _tables(folder).items()}
     changed = sorted(path for path, content in made.items() if not path.exists() or path.read_bytes() != content)
     if check:
         found = [*reading.visible(folder, "*.ipynb"), *reading.visible(folder, f"{catalogue.DEEPER}/*.ipynb")]
@@ -83,3 +84,55 @@ def pair(folder: Path, check: bool = False) -> list[Path]:
     for path in changed:
         write_atomic(path, made[path])
     return changed
+
+
+# -- the tables of labs in README.md and in the teacher's guide: a row for each, from its head, its exercises and its plan
+
+
+def _head(lab: Lab) -> tuple[str, str]:
+    """Its question, and the first of what its reader can do after it."""
+    if found := _HEAD.search(lab.text):
+        return found[1], found[2]
+    cure = "begin it with '# NN · question', 'After this lab you can' and a list"
+    raise ValueError(f"{lab.path} has no head; {cure}")
+
+
+def _in_readme(lab: Lab) -> list[str]:
+    question, gain = _head(lab)
+    costs = [f"{minutes:g} min, {gb:.1f} GB" for minutes, gb in (lab.costs["smoke"], lab.costs["class"])]
+    return [lab.number, f"[{question}](labs/{lab.name}.ipynb)", gain, *costs]
+
+
+def _to_teach(lab: Lab) -> list[str]:
+    plan = lab.path.parents[1] / f"book/teaching/lab_{lab.number}.md"
+    (minutes,) = _PLAN.findall(plan.read_text(encoding="utf-8"))
+    smoke, class_ = lab.costs["smoke"], lab.costs["class"]
+    took, needs = f"{smoke.minutes:g}, {class_.minutes:g}", f"{smoke.gb:g}, {class_.gb:g}"
+    return [f"{lab.number} {_head(lab)[0]}", minutes, took, needs]
+
+
+def _exercises(lab: Lab) -> list[str]:
+    shelf = catalogue.pick(catalogue.everything(lab.path.parent), [lab.number], deeper=True)
+    here, *below = (", ".join(f"`{name}` {minutes}" for minutes, name in _EXERCISE.findall(one.text)) for one in shelf)
+    deeper = ", ".join(filter(None, below))
+    return [lab.number, f"{here}; deeper: {deeper}" if deeper else here]
+
+
+TABLES = (  # file, the first line of a table in it, and what the row of a lab says
+    ("README.md", "| | lab | after it you can | `smoke` | `class` |", _in_readme),
+    ("book/teaching.md", "| lab | to teach, est. | minutes at `smoke`, `class` | GB at `smoke`, `class` |", _to_teach),
+    ("book/teaching.md", "| lab | exercises and minutes, all est. |", _exercises),
+)
+
+
+def _tables(labs: Path) -> dict[Path, str]:
+    """The files beside a folder of labs that have such tables, with the rows that its labs make."""
+    texts: dict[Path, str] = {}
+    for name, first, row in TABLES:
+        path = labs.resolve().parent / name
+        if path.is_file():
+            rows = "".join(f"| {' | '.join(row(lab))} |\n" for lab in catalogue.labs(labs.resolve()))
+            table = rf"^({re.escape(first)}\n\|[-:| ]+\|\n)(?:\|.*\n)*"  # its head, the line that aligns it, and rows
+            text = texts.get(path) or path.read_text(encoding="utf-8")
+            texts[path] = re.sub(table, r"\g<1>" + rows.replace("\\", r"\\"), text, flags=re.MULTILINE)
+    return texts

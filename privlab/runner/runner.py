@@ -6,21 +6,20 @@ index.html (pictures, and every claim of the papers). See `execution` for what h
 
 from __future__ import annotations
 
-import ast
 import importlib.metadata
 import json
 import os
 import platform
 import re
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import joblib
 from filelock import FileLock, Timeout
-from joblib import delayed
 from tqdm import tqdm
 
 from privlab.compute import atomic, machine, tasks
@@ -30,7 +29,6 @@ from privlab.runner.catalogue import Lab
 
 # Seconds that a cell may take where --timeout says nothing: above a whole lab's budget, so that only a hang gets there.
 TIMEOUTS = {"smoke": 600, "class": 1800, "night": None, "gpu": 3600, "paper": None}
-SAYS = 30  # seconds between the lines that a lab prints on its way
 Result = dict[str, Any]
 
 
@@ -78,42 +76,59 @@ class Plan:
     def threads(self) -> int:
         return max(1, machine.cores() // self.at_once)
 
+    @property
+    def cost(self) -> str:
+        """What it takes, roughly, by the tables in its labs, with a warning where memory is short of it."""
+        costs = [lab.costs[self.profile] for lab in self.labs if self.profile in lab.costs]
+        if not costs:
+            return f"these labs state no cost for {self.profile}"
+        total, free = machine.memory()
+        minutes = max(sum(c.minutes for c in costs) / self.at_once, *(c.minutes for c in costs))
+        gb = sum(sorted(c.gb for c in costs)[-self.at_once :])
+        line = f"rough cost: {minutes:.1f} min, at most {gb:.1f} GB of memory ({free:.1f} of {total:.1f} GB are free)"
+        return line if gb <= free else f"{line}\nwarning: that is more than is free; fewer --jobs need less"
+
     def key(self, lab: Lab) -> dict[str, Any]:
         """What a saved result must agree in to stand for this run of a lab."""
         packages = ("privlab", "torch", "torchvision", "timm", "numpy")
         return {
             "source": lab.digest,
-            "package": catalogue.package(),
-            "evidence": catalogue.evidence(),
+            "package": package(),
+            "evidence": measured(),
             "versions": {"python": platform.python_version()} | {p: importlib.metadata.version(p) for p in packages},
             "parameters": self.parameters,
         }
 
+    def saved(self, lab: Lab) -> Result | None:
+        """A lab's result in the folder of the run, if it fits the key."""
+        try:
+            result = json.loads((self.out / f"{lab.name}.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return result if self.key(lab).items() <= result.items() else None
 
-def value(text: str) -> Any:
-    """What was typed for a parameter of the labs: a Python literal where it is one, else text."""
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
+
+@cache
+def package() -> str:
+    """A digest of the package: its modules, and the tables, claims and drawings that lie with them."""
+    return _digest(
+        path for path in catalogue.HOUSE.rglob("*") if path.suffix in (".py", ".csv", ".toml", ".yaml", ".svg")
+    )
+
+
+def measured() -> str:
+    """A digest of what is registered and measured now."""
+    return _digest(evidence.folder().rglob("*.jsonl"))
+
+
+def _digest(files: Iterable[Path]) -> str:
+    return joblib.hash([(file.name, file.read_bytes()) for file in sorted(files)])
 
 
 def folder(profile: str, extra: Mapping[str, Any]) -> Path:
     """Where the results go if nothing is said; with other parameters elsewhere, as they must not stand in for the usual ones."""
     words = [profile, *(str(word) for pair in extra.items() for word in pair)]
     return Path("runs") / re.sub(r"[^\w.-]+", "_", "-".join(words))[:120]
-
-
-def cost(plan: Plan) -> str:
-    """The rough cost of a plan from the tables in its labs, with a warning where memory is short of it."""
-    costs = [lab.costs[plan.profile] for lab in plan.labs if plan.profile in lab.costs]
-    if not costs:
-        return f"these labs state no cost for {plan.profile}"
-    total, available = machine.memory()
-    minutes = max(sum(c.minutes for c in costs) / plan.at_once, *(c.minutes for c in costs))
-    gb = sum(sorted((c.gb for c in costs), reverse=True)[: plan.at_once])
-    line = f"rough cost: {minutes:.1f} min, at most {gb:.1f} GB of memory ({available:.1f} of {total:.1f} GB are free)"
-    return line if gb <= available else f"{line}\nwarning: that is more than is free; fewer --jobs need less"
 
 
 def run(plan: Plan, shelf: Sequence[Lab]) -> list[str]:
@@ -128,7 +143,7 @@ def run(plan: Plan, shelf: Sequence[Lab]) -> list[str]:
             each = f"{plan.threads} thread{'s' * (plan.threads != 1)} each"
             names = ", ".join(lab.name for lab in plan.labs)
             print(f"{names} at the profile {plan.profile}, seed {plan.seed}, {plan.at_once} at once, {each}")
-            print(cost(plan), flush=True)
+            print(plan.cost, flush=True)
             results = executed(plan)
     except Timeout:
         raise ValueError(f"out={str(plan.out)!r} is in use by another run; wait for its end, or give another") from None
@@ -140,7 +155,7 @@ def run(plan: Plan, shelf: Sequence[Lab]) -> list[str]:
         raise OSError(f"{why}; --resume continues, and fewer --jobs need less") from None
     from privlab.runner import screen  # not beside the labs in memory
 
-    held = {lab.name: results.get(lab.name) or saved(plan, lab) for lab in shelf}
+    held = {lab.name: results.get(lab.name) or plan.saved(lab) for lab in shelf}
     print("", screen.finish(plan.out, results, {name: result for name, result in held.items() if result}), sep="\n")
     failed = [name for name, result in results.items() if result["error"]]
     counted = f"{len(failed)} of {len(results)} labs failed: {', '.join(failed)}"
@@ -154,26 +169,17 @@ def executed(plan: Plan) -> dict[str, Result]:
     With `resume`, labs whose saved result fits (see `Plan.key`) and is green are not run again. An interrupt stops the labs that run; what
     is complete by then stays.
     """
-    there = {lab.name: saved(plan, lab) for lab in plan.labs} if plan.resume else {}
+    there = {lab.name: plan.saved(lab) for lab in plan.labs} if plan.resume else {}
     kept = {name: result for name, result in there.items() if result and not result["error"]}
     for name in kept:
         print(f"{name}  not run again: it is complete in {plan.out}")
     todo = [lab for lab in plan.labs if lab.name not in kept]
-    done = tasks.in_processes(plan.at_once, plan.threads, (delayed(_one)(plan, lab) for lab in todo))
+    done = tasks.in_processes(plan.at_once, plan.threads, (joblib.delayed(_one)(plan, lab) for lab in todo))
     for result in tqdm(done, total=len(todo), unit="lab", disable=None):
         kept[result["lab"]] = result
         how = f"FAILED  {result['error']}" if result["error"] else "ok"
         tqdm.write(f"{result['lab']}  {how}  {result['seconds']:.1f} s  {result['peak_gb'] or 0:.2f} GB")
     return {lab.name: kept[lab.name] for lab in plan.labs}
-
-
-def saved(plan: Plan, lab: Lab) -> Result | None:
-    """A lab's result in the folder of the run, if it fits `Plan.key`."""
-    try:
-        result = json.loads((plan.out / f"{lab.name}.json").read_text())
-    except (FileNotFoundError, ValueError):
-        return None
-    return result if plan.key(lab).items() <= result.items() else None
 
 
 def _one(plan: Plan, lab: Lab) -> Result:
@@ -185,26 +191,11 @@ def _one(plan: Plan, lab: Lab) -> Result:
     note.parent.mkdir(parents=True, exist_ok=True)
     for old in (note, notebook, *live.rglob("*.jsonl")):
         old.unlink(missing_ok=True)
-    began = told = time.monotonic()
-
-    def at(cell: int, cells: int, heading: str) -> None:
-        nonlocal told
-        if cell == 1 or time.monotonic() - told > SAYS:
-            told = time.monotonic()
-            print(f"{lab.name}  {told - began:.0f} s, cell {cell} of {cells}, {heading}", flush=True)
-
-    outcome = execution.execute(
-        lab.path.resolve(),
-        notebook.resolve(),
-        plan.parameters,
-        plan.timeout or TIMEOUTS[plan.profile],
-        _environment(plan, live),
-        at,
-    )
+    limit, around = plan.timeout or TIMEOUTS[plan.profile], _environment(plan, live)
+    outcome = execution.execute(lab.path.resolve(), notebook.resolve(), plan.parameters, limit, around, lab.name)
     if plan.profile not in ("smoke", "class"):
-        key["evidence"] = catalogue.evidence()  # to which the lab has added itself, and so may others have by now
-    about = {"status": "failed" if outcome["error"] else "ok", "seconds": round(time.monotonic() - began, 1)}
-    result = {"lab": lab.name, **about, **outcome, **key, "threads": plan.threads}
+        key["evidence"] = measured()  # to which the lab has added itself, and so may others have by now
+    result = {"lab": lab.name, **outcome, **key, "threads": plan.threads}
     atomic.write_atomic(note, (json.dumps(result, indent=1) + "\n").encode())
     return result
 

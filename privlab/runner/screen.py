@@ -34,10 +34,9 @@ def finish(out: Path, results: Results, held: Results) -> str:
     head, *rows = report.counts(judged)
     verdicts = pd.DataFrame(rows, columns=head).set_index(head[:2])
     compared, moves = canaries.moves(out)
-    against = f"{len(moves) or 'none'} of {compared} values differ from the committed evidence"
-    if not compared and not moves:
-        against = "no lab measured a value at smoke that can be compared with the committed evidence"
-
+    against = "no lab measured a value at smoke that can be compared with the committed evidence"
+    if compared or moves:
+        against = f"{len(moves) or 'none'} of {compared} values differ from the committed evidence"
     parts = [_HEAD]
     for name in held:
         level = "h3" if "/" in name else "h2"  # what goes deeper stands below its lab

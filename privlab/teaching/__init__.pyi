@@ -1,3 +1,3 @@
-from . import assignment, class_guesses, collect, grade, slides, student_edition
+from . import assignment, class_guesses, collect, grade, slides
 
-__all__ = ["assignment", "class_guesses", "collect", "grade", "slides", "student_edition"]
+__all__ = ["assignment", "class_guesses", "collect", "grade", "slides"]

@@ -1,4 +1,6 @@
-"""A lab's exercises as an nbgrader assignment: the text of each, a cell for the answer, and a cell that checks it.
+"""What a lab gives to students: its notebook without the solutions, for self-study, or its exercises as an assignment of nbgrader.
+
+Of an assignment:
 
     course/source/04_gradient_inversion/04_gradient_inversion.ipynb
     course/nbgrader_config.py
@@ -17,7 +19,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from privlab.compute.atomic import write_atomic
-from privlab.runner import pairing
+from privlab.runner import launch_buttons, pairing
 from privlab.runner.catalogue import Lab
 
 HEADING = re.compile(r"^#+ Exercise \d", re.MULTILINE)
@@ -29,7 +31,6 @@ _WHY = """\
 
 0 points: none, or only that the check passed. 1: names the right idea. 2: follows the idea for one step, such as an equation or a
 drawing. 3: follows it to the end, and says where it would fail."""
-
 _CONFIG = '''\
 """nbgrader's settings for this course."""
 from nbgrader.converters import Autograde
@@ -61,17 +62,14 @@ def checked(cell: NotebookNode) -> dict[str, str]:
 
 def exercises(cells: list[NotebookNode]) -> list[Exercise]:
     """The exercises of a lab, in order.  cells: of its notebook, solutions included."""
-    found, start = [], 0
+    found, start, tagged = list[Exercise](), 0, dict[str, int]()
     for k, cell in enumerate(cells):
-        tags = cell.metadata.get("tags", [])
         if cell.cell_type == "markdown" and HEADING.search(cell.source):
             start = k
-        elif "exercise" in tags:
-            text, stub = cells[start:k], cell
-        elif "solution" in tags:
-            solution = cell
-        else:
-            found += [Exercise(name, text, stub, solution, cell) for name in checked(cell)]
+        tagged |= dict.fromkeys(cell.metadata.get("tags", []), k)
+        for name in checked(cell):
+            stub, solution = tagged["exercise"], tagged["solution"]
+            found.append(Exercise(name, cells[start:stub], cells[stub], cells[solution], cell))
     return found
 
 
@@ -103,12 +101,35 @@ def write(labs: list[Lab], course: Path, sentences: bool = False) -> list[Path]:
 
     Raises FileExistsError, before anything is written, where another sheet stands: a teacher may have changed its points.
     """
-    folders = {course / "source" / lab.path.stem: lab for lab in labs}
-    texts = {to / f"{to.name}.ipynb": pairing.as_bytes(sheet(lab.path, sentences)) for to, lab in folders.items()}
+    folders = {course / "source" / lab.path.stem: lab.path for lab in labs}
+    texts = {to / f"{to.name}.ipynb": pairing.as_bytes(sheet(source, sentences)) for to, source in folders.items()}
     write_new(texts, "move it away for a new one")
     if not (course / "nbgrader_config.py").exists():
         write_atomic(course / "nbgrader_config.py", _CONFIG.encode())
     return list(texts)
+
+
+def edition(source: Path, place: launch_buttons.Repository | None = None) -> tuple[NotebookNode, int]:
+    """A lab's notebook without its solutions, and how many were left out.  place: whose setup cell for Colab and Kaggle stands in it.
+
+    Hints and checks stay, and cells keep their ids, so that an edition made again differs only where the lab does.
+    """
+    notebook = pairing.published(source, place, links=False)
+    whole = notebook.cells
+    notebook.cells = [cell for cell in whole if "solution" not in cell.metadata.get("tags", [])]
+    return notebook, len(whole) - len(notebook.cells)
+
+
+def write_editions(labs: list[Lab], place: launch_buttons.Repository | None, out: Path, keep: bool) -> list[int]:
+    """Write the editions of labs; how many solutions each lacks.  keep: whether a notebook that is there stays as it is.
+
+    Raises FileExistsError, before anything is written, where one differs and is not kept.
+    """
+    paths = {out / f"{lab.name}.ipynb": lab for lab in labs}
+    made = {path: edition(lab.path, place) for path, lab in paths.items() if not (keep and path.exists())}
+    texts = {path: pairing.as_bytes(notebook) for path, (notebook, _) in made.items()}
+    write_new(texts, "--keep leaves what is there, --out chooses another folder")
+    return [left_out for _, left_out in made.values()]
 
 
 def write_new(texts: dict[Path, bytes], cure: str) -> None:

@@ -1,7 +1,7 @@
 """Returned notebooks, whole and under any name, as nbgrader's submissions: the released sheet with what the student wrote in its cells.
 
-A notebook is known by the exercises that it checks, `verify("04.cosine", ...)`, since an LMS renames files and Colab drops metadata. Of its
-code, the sheet gets what the student wrote between an exercise's heading, or the check before it, and its check. Nothing of it is run here.
+A notebook is known by the exercises that it checks, `verify("04.cosine", ...)`, since an LMS renames files and Colab drops metadata.
+Nothing of it is run here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
     sheets = {path.stem: nbformat.read(path, as_version=4) for path in sorted(course.glob("release/*/*.ipynb"))}
     if not sheets:
         raise FileNotFoundError(f"into={str(course)!r} has no release; run nbgrader generate_assignment there")
-    asked = {assignment: _names(sheet) for assignment, sheet in sheets.items()}
     taken = defaultdict(list)  # outermost folder or file, assignment -> its notebooks
     for path in reading.visible(returned, "**/*"):
         name = path.relative_to(returned)
@@ -48,8 +47,9 @@ def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
             continue
         try:
             notebook = _read(path)
-            assignment = max(asked, key=lambda one: len(asked[one] & _names(notebook)))
-            if asked[assignment].isdisjoint(_names(notebook)):
+            counts = {assignment: len(_names(sheet) & _names(notebook)) for assignment, sheet in sheets.items()}
+            assignment = max(counts, key=counts.__getitem__)
+            if not counts[assignment]:
                 raise ValueError("it checks no exercise of a released assignment")
             if not student_of(name.parts[0], assignment[:2]):
                 raise ValueError("it names no student; put it into a folder named after them")
@@ -57,7 +57,7 @@ def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
         except (OSError, ValueError) as error:
             yield f"{name.as_posix()}: not taken, {error}"
     named = Counter((student_of(head, assignment[:2]), assignment) for head, assignment in taken)
-    own = {lab.path.stem: given_out(lab) for lab in shelf}
+    own = {lab.path.stem: given_out(lab) for lab in shelf if lab.path.stem in sheets}
     for (head, assignment), found in taken.items():
         _, place, notebook = max(found, key=lambda one: one[0])
         student, note = student_of(head, assignment[:2]), f"; the newest of {len(found)}" if len(found) > 1 else ""
@@ -119,48 +119,36 @@ def _as_id(name: str) -> str:
     return re.sub(r"[^\w.@-]+", "-", re.sub(r"\.ipynb.*$", "", name, flags=re.IGNORECASE)).strip("-.")[:100]
 
 
-# -- what goes into the sheet ------------------------------------------------------------------------------------------
-
-
 def filled(sheet: NotebookNode, returned: NotebookNode, lab: set[str]) -> NotebookNode:
     """A released sheet with a student's answers.  lab: the texts of the lab's own cells, which are no student's.
 
-    Where a student's check asks for another name than the sheet's, a last line gives the sheet's name its value.
+    An exercise gets the code from its heading, or the check before it, to its check, each time that it is checked; where that asks for
+    another name than the sheet's, a last line gives the sheet's name its value. Its sentences reach to the next exercise's heading.
     """
     made = nbformat.from_dict(sheet)
-    code, sentences = _written(returned.cells, lab | {cell.source for cell in made.cells})
-    called = {name: value for cell in returned.cells for name, value in checked(cell).items()}
+    given = lab | {cell.source for cell in made.cells}
+    code, called, sentences = defaultdict[str, list[str]](list), dict[str, str](), defaultdict[str, list[str]](list)
+    above, words = list[str](), list[str]()
+    for cell in returned.cells:
+        if cell.cell_type == "markdown" and HEADING.search(cell.source):
+            above, words = [], []
+        for name, value in checked(cell).items():
+            code[name] += above
+            called[name], sentences[name] = value, words  # which grows on until the next heading
+        if checked(cell):
+            above = []
+        elif cell.source not in given:
+            (above if cell.cell_type == "code" else words).append(_plain(cell))
     cells = {cell.metadata.get("nbgrader", {}).get("grade_id", ""): cell for cell in made.cells}
     for grade_id, cell in cells.items():
         if grade_id.endswith(ANSWER):
             ((name, asked),) = checked(cells[grade_id.removesuffix(ANSWER)]).items()
             theirs = called.get(name) or asked
-            answer = [*code[name], f"{asked} = {theirs}"] if theirs != asked else code[name]
-            cell.source = "\n\n".join([cell.source, *answer])
+            cell.source = "\n\n".join([cell.source, *code[name], *[f"{asked} = {theirs}"] * (theirs != asked)])
         elif grade_id.endswith(SENTENCE):
             (name,) = checked(cells[grade_id.removesuffix(SENTENCE)])
             cell.source = "\n\n".join(sentences[name])[:10_000] or cell.source
     return made
-
-
-def _written(cells: list[NotebookNode], given: set[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Exercise -> a student's code from its heading, or the check before it, to its check; and the Markdown up to the next heading.
-
-    given: the texts of cells that are not theirs.
-    """
-    code, sentences = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
-    above, words = list[str](), list[str]()
-    for cell in cells:
-        if cell.cell_type == "markdown" and HEADING.search(cell.source):
-            above, words = [], []
-        for name in checked(cell):
-            code[name] += above  # each time that it is checked
-            sentences[name] = words  # which grows on until the next heading
-        if checked(cell):
-            above = []
-        elif cell.source not in given:
-            (above if cell.cell_type == "code" else words).append(_plain(cell))
-    return code, sentences
 
 
 def _plain(cell: NotebookNode) -> str:

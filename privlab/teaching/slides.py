@@ -60,13 +60,12 @@ def write_all(labs: Path, words: list[str], run: Path, out: Path) -> list[Path]:
     Raises FileNotFoundError where the run has no green result of a lab's present source, or a script is missing.
     """
     make_folder(out)
-    chosen = catalogue.pick(catalogue.everything(labs), words) if words else catalogue.labs(labs)
     for part in (labs.parent / "book/_static/vendor" / name for name in ("reveal", "mathjax")):
         if not part.is_dir():
             raise FileNotFoundError(f"{part} is missing; python data_scripts/vendor.py fetches it")
         shutil.copytree(part, out / "vendor" / part.name, dirs_exist_ok=True)
     paths = []
-    for lab in chosen:
+    for lab in catalogue.pick(catalogue.everything(labs), words):
         if (notebook := static_pages.executed(lab, run)) is None:
             cure = f"python -m privlab run {lab.path.stem} --out {run}"
             raise FileNotFoundError(f"run={str(run)!r} has no successful result of the present {lab.name}; try {cure}")
@@ -91,6 +90,12 @@ def deck(notebook: NotebookNode) -> NotebookNode:
     static_pages.rest(notebook)
     cells: list[NotebookNode] = []
     taken = False  # whether something is shown on this slide already
+
+    def add(kind: str, cell: NotebookNode) -> None:
+        cell.pop("id", None)
+        cell.metadata["slideshow"] = {"slide_type": kind}
+        cells.extend([cell] if cell.source else [])
+
     for cell in notebook.cells:
         if "solution" in cell.metadata.get("tags", []) or cell.source.startswith("checks."):
             continue
@@ -99,15 +104,13 @@ def deck(notebook: NotebookNode) -> NotebookNode:
                 text, notes = prose(part)
                 depth = len(part) - len(part.lstrip("#"))
                 taken = taken and not depth
-                kind = "subslide" if depth > 2 else "slide" if depth else "-"
-                cells += [_on(kind, new_markdown_cell(text)), _on("notes", new_markdown_cell(notes))]
+                add("subslide" if depth > 2 else "slide" if depth else "-", new_markdown_cell(text))
+                add("notes", new_markdown_cell(notes))
         elif outputs := [output for output in cell.get("outputs", []) if _worth(output)]:
             cell.outputs = outputs
-            cells.append(_on("subslide" if taken else "-", cell))
+            add("subslide" if taken else "-", cell)
             taken = True
-    for cell in cells:
-        cell.pop("id", None)
-    notebook.cells, notebook.nbformat_minor = [cell for cell in cells if cell.source], 4  # the last without ids
+    notebook.cells, notebook.nbformat_minor = cells, 4  # the last without ids
     return notebook
 
 
@@ -122,11 +125,6 @@ def prose(text: str) -> tuple[str, str]:
         shown = task or block.startswith("#") or _STAYS.search(block) or len(block.split()) <= WORDS
         parts[aside or not shown].append(block.strip())
     return "\n\n".join(filter(None, parts[0])), "\n\n".join(filter(None, parts[1]))
-
-
-def _on(kind: str, cell: NotebookNode) -> NotebookNode:
-    cell.metadata["slideshow"] = {"slide_type": kind}
-    return cell
 
 
 def _worth(output: NotebookNode) -> bool:

@@ -6,7 +6,7 @@ import nbformat
 import pytest
 import torch
 
-from privlab.course.lab_12 import study
+from privlab.course.lab_12 import user_study
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
 CODE = (
@@ -17,7 +17,7 @@ CODE = (
 @pytest.mark.check
 def test_a_game_from_its_start_to_its_summary(tmp_path, jupyter):
     pictures = torch.rand(3, 3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    of, answers = study.Study([*pictures], ("full", "skip_4"), seconds=30), tmp_path / "root" / "answers"
+    of, answers = user_study.Study([*pictures], ("full", "skip_4"), seconds=30), tmp_path / "root" / "answers"
     of.save(tmp_path / "root" / "study.safetensors")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CODE)])
     notebook.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -39,6 +39,6 @@ def test_a_game_from_its_start_to_its_summary(tmp_path, jupyter):
         page.press(Keys.TAB, held=Keys.SHIFT)
         page.press(Keys.ENTER)
         page.until(lambda: "What this can show" in page.text())
-        ((played,), _) = study.games(of, answers)
+        ((played,), _) = user_study.games(of, answers)
         assert [*played.choice] == [played[side][n] for n, side in enumerate(("left", "right", "left"))]
-        assert study.summary(of, [played]) in page.text() and page.button("New game") and page.complaints() == []
+        assert user_study.summary(of, [played]) in page.text() and page.button("New game") and page.complaints() == []

@@ -1,6 +1,5 @@
 """The games: what an answer does, who is in a round, what is told at the end, and what a page without a kernel has."""
 
-import math
 import re
 
 import pytest
@@ -17,31 +16,24 @@ pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
 CLASSES = ["cat", "dog", "frog", "<ship>"]
 
 
-def three():
-    return Game([Round(f"<p>{n}</p>", n % 2, f"told {n}") for n in range(3)], {0: "even", 1: "<odd>"}, "Which?")
-
-
-def test_an_answer_is_told_the_next_round_comes_and_the_end_counts():
-    game = three()
-    assert "Round 1 of 3" in game.words.value and game.sheet.value == "<p>0</p>" and game.again.layout.display == "none"
-    game.row.children[1].click()
-    assert "You said: &lt;odd&gt;. No: even. told 0" in game.words.value and "Round 2 of 3" in game.words.value
-    game.answer(1), game.answer(0)
-    assert game.right == [False, True, True] and game.played and "You were right 2 times of 3." in game.words.value
-    assert game.sheet.value == "<p>0</p><p>1</p><p>2</p>" and game.row.layout.display == "none"
-    game.answer(0)
-    assert len(game.said) == 3, "an answer after the end counts"
-    game.again.click()
-    assert game.said == [] and "Round 1 of 3" in game.words.value and game.row.layout.display is None
-
-
-def test_a_page_has_every_round_with_its_answer_folded_and_a_sweep_does_not_play(shell):
-    game = three()
-    buttons = (*game.row.children, game.again)
-    assert sweep() == [] and all(SKIP in each._dom_classes and each.tooltip for each in buttons)
+def test_an_answer_is_told_the_next_round_comes_the_end_counts_and_a_sweep_does_not_play(shell):
+    rounds = [Round(f"<p>{n}</p>", n % 2, f"told {n}") for n in range(3)]
+    game = Game(rounds, {0: "even", 1: "<odd>"}, "Which?")
+    assert sweep() == [] and all(
+        SKIP in each._dom_classes and each.tooltip for each in (*game.row.children, game.again)
+    )
     page = game.page(5, 10**6)
     assert page.count("data-frame=") == 3
     assert "<p>1</p><details><summary>Which? Look it up</summary>&lt;odd&gt;. told 1</details>" in page
+    assert "Round 1 of 3" in game.words.value and game.sheet.value == "<p>0</p>" and game.again.layout.display == "none"
+    game.row.children[1].click()
+    assert "You said: &lt;odd&gt;. No: even. told 0" in game.words.value and "Round 2 of 3" in game.words.value
+    for _ in range(3):  # the last comes after the end
+        game.answer(1)
+    assert game.right == [False, True, False] and game.played and "You were right 1 times of 3." in game.words.value
+    assert game.sheet.value == "<p>0</p><p>1</p><p>2</p>" and game.row.layout.display == "none"
+    game.again.click()
+    assert game.said == [] and "Round 1 of 3" in game.words.value and game.row.layout.display is None
 
 
 def members(n=60, seed=0):
@@ -54,7 +46,6 @@ def members(n=60, seed=0):
 def test_half_of_the_pictures_are_members_and_the_victims_confidences_come_with_the_second_half_alone():
     game = members()
     assert len(set(game.chosen)) == 20 and sum(one.right for one in game.rounds) == 10 and len(members(9).rounds) == 6
-    assert 30 < sum(members(seed=seed).rounds[0].right for seed in range(100)) < 70  # 50 on average, spread 5
     shown = [re.findall(r"</meter> (\d\.\d+)", one.shown) for one in game.rounds]
     right = torch.tensor([3.0, 0, 0, 0]).softmax(0).tolist()
     assert [len(each) for each in shown[:10]] == [0] * 10
@@ -83,8 +74,7 @@ def line_up(seed=0):
 def test_every_round_has_its_person_among_six_different_ones_at_a_place_drawn_anew():
     games = [line_up(seed) for seed in range(10)]
     assert all(len(set(game.people)) == 8 for game in games)
-    counts = torch.bincount(torch.tensor([one.right for game in games for one in game.rounds]), minlength=6)
-    assert counts.min() > 3  # of 80, 13 each on average
+    assert {one.right for game in games for one in game.rounds} == set(range(6))
     for one in games[0].rounds:
         found, *photographs = re.findall(r'src="([^"]+)"', one.shown)
         assert len(set(photographs)) == 6 and photographs[one.right] == found
@@ -104,7 +94,6 @@ def test_the_cases_are_judged_claims_about_one_number_and_a_ruling_is_held_besid
     cases = referee.cases(judged, number=9, seed=3)
     assert len({case.judgement.claim.id for case in cases}) == len(cases) == 9
     for case in cases:
-        assert len(case.values) >= 3 and math.isfinite(case.low) + math.isfinite(case.high) >= 1
         if case.judgement.verdict != "inconclusive":  # what is decided lies where its verdict says
             assert (case.low < case.values.mean() < case.high) == (case.judgement.verdict == "reproduced")
     assert len({case.judgement.verdict for case in referee.cases(judged, 3, 0)}) == 3

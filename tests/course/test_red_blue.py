@@ -60,9 +60,7 @@ def test_two_players_take_turns_a_defence_is_used_once_and_the_end_tells_what_wa
     assert "would have taken 29.0" in one.words.value  # 20 and 9
     assert "would have lost 9.5" in one.words.value  # less, then noise
     one.defend("less")
-    assert len(one.played) == 2
-    for alt in ('alt="the photograph."', 'alt="search."', 'alt="best: algebra."'):
-        assert alt in one.sheet.value
+    assert len(one.played) == 2 and 'alt="best: algebra."' in one.sheet.value
     one.again.click()
     assert one.played == [] and "Round 1 of 2" in one.words.value and one.again not in one.children
 

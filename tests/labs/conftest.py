@@ -4,8 +4,6 @@ A test with one of these arguments runs once for each: `notebook`, every lab and
 deeper.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -60,7 +58,7 @@ class Notebook:
 
     @property
     def headings(self) -> list[str]:
-        return [line for text in self.markdown for line in re.findall(r"^#+ .+$", text, re.MULTILINE)]
+        return re.findall(r"^#+ .+$", "\n".join(self.markdown), re.MULTILINE)
 
     def below(self, heading: str) -> list[NotebookNode]:
         """The cells of a section, from its heading to the next one of its kind."""

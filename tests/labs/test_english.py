@@ -49,11 +49,10 @@ def told(code):
 def found(text):
     """(what stands there, what says it), for each word that may not."""
     one = " ".join(text.split())
-    return [
-        (match[0].strip(), better)
-        for pattern, better in INSTEAD.items()
-        for match in re.finditer(pattern, one, re.IGNORECASE)
+    matches = [
+        (match[0], INSTEAD[pattern]) for pattern in INSTEAD for match in re.finditer(pattern, one, re.IGNORECASE)
     ]
+    return [(there.strip(), better) for there, better in matches]
 
 
 def test_a_lesson_uses_the_words_of_its_field(notebook):
@@ -61,22 +60,9 @@ def test_a_lesson_uses_the_words_of_its_field(notebook):
     assert [one for text in texts for one in found(text)] == []
 
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "book").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "book").glob("*.md")), *sorted((ROOT / "book/teaching").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_uses_the_words_of_its_field(page):
     assert found(prose(page.read_text())) == []
-
-
-def test_what_may_not_stand_is_found_and_nothing_else():
-    bad = "The price of smoothness is −.51, and its slope hangs on the message. The same, blurred."
-    assert {one for one, _ in found(prose(bad))} == {
-        "price",
-        "−.5",
-        "slope",
-        "hangs on",
-        "message",
-        "The same, blurred",
-    }
-    assert found(prose("`price` and `.5` [a link](price.md), v0.5, e.g. 0.51, ..., 1.2.3. An error message.")) == []

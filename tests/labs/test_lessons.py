@@ -50,13 +50,9 @@ def answer(lesson):
 def test_what_goes_deeper_and_its_lab_lead_to_each_other(deeper, shelf):
     (lab,) = (lab for lab in shelf["lab"] if lab.number == deeper.number)
     assert f"](../{lab.path.stem}.ipynb)" in deeper.markdown[0], "say where its reader comes from"
-    assert any(f"](deeper/{deeper.path.stem}.ipynb)" in text for text in lab.markdown), (
-        "link to it where it would have stood"
-    )
+    assert f"](deeper/{deeper.path.stem}.ipynb)" in "\n".join(lab.markdown), "link to it where it would have stood"
+    assert len(deeper.cells) <= 40, "make two of it"
     assert deeper.markdown[0].startswith(f"# {deeper.number}, deeper · ") and deeper.headings[-1] == "## Read on"
-
-
-# -- exercises
 
 
 def test_an_exercise_says_its_number_its_difficulty_and_its_minutes(notebook):
@@ -69,17 +65,10 @@ def test_an_exercise_says_its_number_its_difficulty_and_its_minutes(notebook):
     assert all("solution" in cell.metadata.get("tags", []) for cell in after)
 
 
-def test_a_lesson_has_three_to_five_and_not_all_at_its_end(lab):
-    assert 3 <= len(lab.exercises) <= 5
+def test_a_lesson_has_three_to_five_not_all_at_its_end_and_one_that_asks_for_no_formula(lab):
+    """That is to read a figure, find the flaw in a claim, design an experiment, break a defence: its cell has the tag `reading` too."""
+    assert 3 <= len(lab.exercises) <= 5 and [one for one in lab.exercises if "reading" in one.cell.metadata["tags"]]
     assert lab.cells.index(lab.exercises[0].cell) < 2 / 3 * len(lab.cells), "put them where their idea is"
-
-
-def test_one_exercise_of_a_lesson_asks_for_no_formula(lab):
-    """To read a figure, find the flaw in a claim, design an experiment, break a defence: its cell has the tag `reading` too."""
-    assert [one for one in lab.exercises if "reading" in one.cell.metadata["tags"]]
-
-
-# -- sizes
 
 
 def test_a_lesson_fits_into_an_hour(lab):
@@ -87,10 +76,6 @@ def test_a_lesson_fits_into_an_hour(lab):
     assert len(lab.cells) <= 60 and lines <= 250 and words <= 2200, "what does not fit goes to labs/deeper"
     assert sum(heading.startswith("## ") for heading in lab.headings) <= 10
     assert words / 140 + lines / 12 + sum(one.minutes for one in lab.exercises) <= 75  # minutes: to read, and to try
-
-
-def test_what_goes_deeper_is_short(deeper):
-    assert len(deeper.cells) <= 40, "make two of it"
 
 
 def test_code_is_one_screen_wide_and_a_cell_is_a_thought(notebook):

@@ -14,7 +14,7 @@ from privlab import data
 from privlab.data import faces as layouts
 from privlab.data import sources
 from privlab.runner import catalogue, pairing
-from privlab.teaching import student_edition
+from privlab.teaching import assignment
 
 LABS = Path(__file__).parents[2] / "labs"
 
@@ -56,19 +56,14 @@ def test_what_goes_deeper_is_green(run_deeper, deeper):
     is_green(deeper, run_deeper(deeper.lab.name))
 
 
-# -- a reader's own model: measured under its own name, and no other figure moves
-
-# The guest, and the labs that it visits at once: beside their own networks, or, where algebra needs a position embedding, a
-# plain ViT. Never one lab alone: it would have all cores, and sums in another order than in the run that it is held against.
+# A reader's own model is measured under its own name, and no other figure moves. The guest, and the labs that it visits at once: beside
+# their own networks, or a plain ViT where algebra needs a position embedding. Never one lab alone: it would have all cores, and sums in
+# another order than in the run that it is held against.
+WEEKLY = pytest.mark.weekly
 VISITS = [
     pytest.param("mobilenetv3_small_050", ("01", "04"), id="shadow_models_and_a_search"),
-    pytest.param(
-        "mobilenetv3_small_050",
-        ("02", "03", "deeper/11_skip_connections"),
-        id="the_others",
-        marks=pytest.mark.weekly,
-    ),
-    pytest.param("vit_tiny_patch16_224", ("00", "05"), id="algebra", marks=pytest.mark.weekly),
+    pytest.param("mobilenetv3_small_050", ("02", "03", "deeper/11_skip_connections"), id="others", marks=WEEKLY),
+    pytest.param("vit_tiny_patch16_224", ("00", "05"), id="algebra", marks=WEEKLY),
 ]
 
 
@@ -91,24 +86,16 @@ def test_a_guest_is_measured_under_its_own_name_and_changes_nothing_else(smoke, 
         cells = nbformat.read(page, as_version=4).cells
         outputs = "".join(str(output) for cell in cells for output in cell.get("outputs", []))
         assert guest in outputs, f"lab {lab} says nothing of its guest"
-        alone = live(smoke[0], lab)
+        (alone, threads), (visited, own) = live(smoke[0], lab), live(tmp_path, lab)
         assert alone, f"lab {lab} has measured nothing"
-        assert live(tmp_path, lab) == alone or threads(smoke[0], lab) != threads(tmp_path, lab)
+        assert visited == alone or threads != own
 
 
 def live(out, lab):
-    """What a lab's experiments measured in a run: file -> the values of its lines."""
-    files = (out / "live").glob(f"{lab}*/**/*.jsonl")
-    return {file.name: [json.loads(line)["values"] for line in file.read_text().splitlines()] for file in files}
-
-
-def threads(out, lab):
-    """Of each process of a lab's run; on more or fewer of them the last digits are others."""
-    (result,) = out.glob(f"{lab}*.json")
-    return json.loads(result.read_text())["threads"]
-
-
-# -- a reader's own photographs, in the layouts of those who collected them
+    """What a lab's experiments measured in a run, file -> the values of its lines; and its threads, which change the last digits."""
+    files, (result,) = (out / "live").glob(f"{lab}*/**/*.jsonl"), out.glob(f"{lab}*.json")
+    values = {file.name: [json.loads(line)["values"] for line in file.read_text().splitlines()] for file in files}
+    return values, json.loads(result.read_text())["threads"]
 
 
 @pytest.fixture
@@ -151,9 +138,6 @@ def test_a_lab_takes_the_readers_own_faces(faces, run_labs, tmp_path, name, labs
         assert name in "".join(map(str, outputs)), lab
 
 
-# -- exercises that are left open, also where later cells use the answer
-
-
 def answers_used(source):
     """Names that an exercise leaves to the student and that a cell which checks nothing uses."""
     asked, used = set(), set()
@@ -171,12 +155,8 @@ USING = [one.path for one in catalogue.everything(LABS) if answers_used(one.path
 
 
 @pytest.mark.check
-@pytest.mark.parametrize(
-    "path",
-    [USING[0], *(pytest.param(path, marks=pytest.mark.weekly) for path in USING[1:])],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.parametrize("path", [USING[0], *(pytest.param(path, marks=WEEKLY) for path in USING[1:])])
 def test_an_edition_with_every_exercise_open_runs_to_its_end(path, execute_lab):
-    made, left_out = student_edition.edition(path)
+    made, left_out = assignment.edition(path)
     found, _ = execute_lab(jupytext.writes(made, "py:percent"))
     assert left_out and found["error"] is None, found["error"]

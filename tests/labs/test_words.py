@@ -7,10 +7,7 @@ ROOT = Path(__file__).parents[2]
 NEW = re.compile(r"(?:\*Words that are new here\*|\*?New words\*?):(.*?)(?:\n\n|\Z)", re.DOTALL)
 LAST = re.compile(r"## (?:Where to read on|Read on)")
 BOLD = re.compile(r"\*\*[^*]+\*\*")
-IN_PLACE = re.compile(r"\*\*[^*]+\*\*|(?<!\*)\*[^*\n]+\*(?!\*)|\[[^\]]+\]\(")  # bold, italic, or a link
 MATHS = re.compile(r"\$\$.*?\$\$", re.DOTALL)
-# Words of the glossary that plain English has too; a lab may use them in that sense before they are introduced.
-EVERYDAY = {"batch", "matrix", "pass", "pattern", "private", "public", "pull", "rank", "repeat"}
 
 
 def head_and_body(notebook):
@@ -75,27 +72,3 @@ def test_a_new_word_is_in_bold_where_the_lab_first_uses_it(notebook):
 def test_the_glossary_has_every_new_word_and_the_one_lab_that_introduces_it(shelf):
     listed = glossary()
     assert {word: labs for word, labs in homes(shelf).items() if labs != [listed.get(word)]} == {}
-
-
-def unknown(notebook, shelf):
-    """Word -> the lab that it is new in, of those that a reader who comes to this notebook has not met.
-
-    A lab presupposes those before it; what goes deeper, its own lab too; and nothing presupposes what goes deeper.
-    """
-    mine = [word for word in new_words(notebook) if notebook.lab.goes_deeper]
-    new_in = {word: lab for word, lab in glossary().items() if lab}
-    new_in |= {word: min(labs) for word, labs in homes(shelf).items()}
-    met = [lab.number for lab in shelf["lab"] if lab.number < notebook.number]
-    met += [notebook.number] if notebook.lab.goes_deeper else []
-    found = {word: lab for word, lab in new_in.items() if lab not in met}
-    found |= {word: one.lab.name for one in shelf["deeper"] for word in new_words(one)}
-    return {word: lab for word, lab in found.items() if word not in {*EVERYDAY, *mine}}
-
-
-def test_a_word_that_was_not_met_yet_is_explained_in_place(notebook, shelf):
-    body, early = head_and_body(notebook)[1], {}
-    for word, lab in sorted(unknown(notebook, shelf).items()):
-        place = first_use(word, body)
-        if place is not None and not is_marked(body, place, IN_PLACE):
-            early[word] = (lab, body[max(0, place - 60) : place + 60])
-    assert early == {}, "give a short definition there, the word in italics"

@@ -15,7 +15,7 @@ from privlab import metrics
 from privlab.attacks.gradient_inversion.results import State
 from privlab.notebook.control_sweep import sweep
 from privlab.notebook.watch import watch
-from privlab.runner import kernel
+from privlab.runner import execution
 
 pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
 TRUTH = torch.rand(1, 3, 12, 12, generator=torch.Generator().manual_seed(1))
@@ -149,8 +149,8 @@ p = widgets.watch({"one": search}, torch.zeros(1, 3, 12, 12))
 @pytest.fixture
 def client():
     """Of a kernel as the runner starts one."""
-    with kernel.alone() as config:
-        manager = KernelManager(kernel_name=kernel.NAME, config=config)
+    with execution.alone() as config:
+        manager = KernelManager(kernel_name=execution.KERNEL, config=config)
         manager.start_kernel()
         client = manager.blocking_client()
         client.start_channels()

@@ -1,7 +1,5 @@
 """The built book: it needs no network, no link of it is dead, every claim has its place, and the reference has every name at a door."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import html
@@ -11,7 +9,6 @@ from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote
 
-import pages
 import pytest
 import templates
 import vendor
@@ -19,8 +16,6 @@ from bs4 import BeautifulSoup
 from colours import contrast
 
 from privlab import ledger
-from privlab.ledger import papers
-from privlab.notebook import widgets
 from privlab.runner import catalogue
 
 ROOT = Path(__file__).parents[2]
@@ -34,9 +29,8 @@ class Page:
 
     def __init__(self, path: Path) -> None:
         soup = BeautifulSoup(path.read_bytes(), "html.parser")
-        scripts = [e for e in soup("script") if e.get("type", "text/javascript") == "text/javascript"]
         self.path, self.images = path, [e.attrs for e in soup("img")]
-        self.script = "".join(e.get_text() for e in scripts)
+        self.script = "".join(e.get_text() for e in soup("script", type=[None, "text/javascript"]))
         self.lang, self.title = soup.html.get("lang"), soup.title.get_text()
         self.links = [e["href"] for e in soup("a", href=True)]
         self.ids = {e[name] for name in ("id", "name") for e in soup.find_all(attrs={name: True})}
@@ -62,9 +56,6 @@ def every_page(folder: Path) -> dict[Path, Page]:
 def words(part: str) -> str:
     text = html.unescape(re.sub(r"<[^>]*>", "", part)).translate(str.maketrans("‘’“”", "''\"\""))
     return " ".join(text.split())
-
-
-# -- without a network --------------------------------------------------------------------------------------------------
 
 
 def test_no_page_and_no_style_loads_anything_from_outside(built_book):
@@ -100,9 +91,6 @@ def test_a_vendored_file_of_another_digest_is_not_used(tmp_path, monkeypatch):
     assert not list(tmp_path.rglob("*.js"))
 
 
-# -- for everyone -------------------------------------------------------------------------------------------------------
-
-
 def test_every_picture_has_words_and_every_page_a_language_and_a_title_of_its_own(built_book):
     found = every_page(built_book).values()
     images = [(page.path.name, image) for page in found for image in page.images]
@@ -120,9 +108,6 @@ def test_our_own_colours_stand_out_from_the_page():
         page = ground[1] if ground else "#121212" if dark else "#ffffff"
         for colour in re.findall(r"(?:color|outline|border[\w-]*):[^;]*?(#[0-9a-f]{3,6})\b", rule):
             assert contrast(colour, page) >= 4.5, (colour, rule)
-
-
-# -- labs ---------------------------------------------------------------------------------------------------------------
 
 
 def test_a_lab_stands_as_it_ran_with_its_predictions_its_files_and_its_solutions_folded(built_book):
@@ -149,27 +134,11 @@ def test_what_goes_deeper_is_a_page_below_its_lab_and_each_leads_to_the_other(bu
         assert f"../{above.name}" in below.links and f"{lab.name}.html" in Page(above).links
 
 
-def test_a_table_of_verdicts_leads_to_the_claims_that_it_names():
-    shown = widgets.verdicts("05")._repr_html_()
-    linked = pages._PAGE.sub(r"LINK \1", shown)
-    assert linked.count("LINK claims/") == shown.count("<code>claims/") == len(papers.claims("05"))
-
-
-# -- the ledger ---------------------------------------------------------------------------------------------------------
-
-
-@functools.cache
-def sections(built_book: Path) -> dict[str, str]:
-    """Each claim's part of its paper's page."""
-    parts = {}
+def test_the_page_of_each_paper_has_an_anchor_for_each_claim_with_the_ledgers_verdict(built_book):
+    found, judged = {}, ledger.judgements()
     for path in (built_book / "claims").glob("*.html"):
         for part in path.read_text().split('<section class="privlab-claim" id="')[1:]:
-            parts[part.partition('"')[0]] = part.partition("</section>")[0]
-    return parts
-
-
-def test_the_page_of_each_paper_has_an_anchor_for_each_claim_with_the_ledgers_verdict(built_book):
-    found, judged = sections(built_book), ledger.judgements()
+            found[part.partition('"')[0]] = part.partition("</section>")[0]
     assert found.keys() == {j.claim.id for j in judged}
     for j in judged:
         part = found[j.claim.id]
@@ -196,9 +165,6 @@ def test_what_a_claim_says_stays_text():
     assert "<script" not in page and page.count("\n``````\n") == 1 and "\n# no heading" not in page
 
 
-# -- the package -----------------------------------------------------------------------------------------------------------
-
-
 def test_the_reference_has_every_name_at_every_door(built_book):
     text = "".join(path.read_text() for path in (built_book / "_generated/api").glob("*.html"))
     documented = {*re.findall(r'\bid="(?:module-)?(privlab[\w.]*)"', text)}
@@ -207,9 +173,8 @@ def test_the_reference_has_every_name_at_every_door(built_book):
         assert not [name for name in names if f"{door}.{name}" not in documented]
     for stub in (ROOT / "privlab").glob("**/__init__.pyi"):
         assert ".".join(stub.relative_to(ROOT).parent.parts) in {*documented, "privlab.attacks"}
-    assert re.search(
-        r"<li><p><strong>images, truth</strong>: ?\(batch, channels, height, width\)", text
-    )  # of a docstring
+    of_a_docstring = r"<li><p><strong>images, truth</strong>: ?\(batch, channels, height, width\)"
+    assert re.search(of_a_docstring, text)
 
 
 def test_the_house_draws_every_room_and_the_reference_has_it():

@@ -51,18 +51,3 @@ def test_its_commands_do_what_it_says(copy):
     assert [json.loads(line)["repeat"] for line in (copy / EVIDENCE).read_text().splitlines()] == list(range(8))
     assert re.search(r"REPRODUCED|INCONCLUSIVE|NOT TESTED", shown) and "n=8" in shown
     assert "On a small, fresh ViT" in tested and len(re.findall(r"\d+ passed", tested)) == 2
-
-
-def test_the_files_of_the_examples_are_formatted_as_the_rest(copy):
-    names = [name for language, name, _ in BLOCKS if name and language == "python"]
-    for command in (["check"], ["format", "--check"]):
-        ruff = [Path(sys.executable).parent / "ruff", *command, "--no-cache", *names]
-        done = subprocess.run(ruff, cwd=copy, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout
-
-
-def test_the_files_that_the_guide_names_are_there(copy):
-    """In backticks: paths of the repository, or of its examples; the evidence of these is measured in a test above."""
-    text = re.sub(r"^```.*?^```$", "", GUIDE, flags=re.MULTILINE | re.DOTALL)
-    for name in re.findall(r"`((?:privlab|tests|book|data_scripts|\.ci)/[\w./]+)`", text):
-        assert "NN" in name or (ROOT / name).exists() or (copy / name).exists() or name == EVIDENCE, name

@@ -6,7 +6,6 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -36,16 +35,6 @@ def test_environment_yml_lists_what_pyproject_lists_with_what_dp_needs():
     assert {name: bounds for name, bounds in listed.items() if name not in ("python", "pip")} == wanted
 
 
-def test_what_pip_adds_to_conda_asks_for_nothing_that_would_bring_another_torch():
-    for name in (Requirement(entry).name for entry in PIP):
-        lines = [Requirement(line) for line in metadata.requires(name) or [] if "extra" not in line]
-        asks = {one.name: one for one in lines}
-        assert asks["torch"].specifier.contains("2.11.0"), name  # so pip is content with conda's
-        assert asks.keys() <= {"torch", "torchvision", "numpy", "scipy", "tqdm", "opt-einsum"}, name
-    post = (ROOT / "postBuild").read_text()
-    assert "torch.version.cuda is None" in post and "pip install --no-deps -e ." in post
-
-
 def test_the_lock_has_versions_in_every_range_and_no_addresses():
     pinned = {}
     for line in LOCK:
@@ -68,19 +57,11 @@ def test_the_dependencies_resolve(python, tmp_path):
     assert pair <= {*(tmp_path / "lock.txt").read_text().splitlines()}
 
 
-# -- the Makefile ----------------------------------------------------------------------------------------------------------
-
-
-def made(*words):
-    """What `make` would run."""
-    return subprocess.run(["make", "-n", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-
-
 def test_each_tier_of_tests_is_the_one_before_and_more():
     """What `make test`, `make check` and `make weekly` give pytest; beside what measures, nothing is in none of them."""
     marks, chosen = [(), ("check",), ("weekly",), ("check", "weekly"), ("bench",)], {}
     for target in ("test", "check", "weekly"):
-        lines = made(target)
+        lines = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True).stdout
         (line,) = [line for line in lines.splitlines() if "-m pytest" in line]
         assert line.startswith("PRIVLAB_SMOKE=runs/smoke ") and "--resume --out runs/smoke" in lines
         *_, words = shlex.split(line)
@@ -112,9 +93,6 @@ def test_make_lab_tells_root_what_would_do(tmp_path, user, more, status, line):
     own = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True)
     assert done.returncode == status and (done.stdout + done.stderr).startswith(line)
-
-
-# -- a clone -----------------------------------------------------------------------------------------------------------------
 
 
 def test_a_clone_with_the_line_ends_of_windows_is_the_same(tmp_path):

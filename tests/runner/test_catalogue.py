@@ -8,15 +8,12 @@ from pathlib import Path
 import pytest
 
 from privlab.runner import catalogue
-from privlab.runner.catalogue import Cost
 
 ROOT = Path(__file__).parents[2]
 LAB = """\
 # %% [markdown]
 # # 05 · APRIL
 #
-# | profile | minutes | peak memory |
-# |---|---|---|
 # | smoke | 0.4 | 1.1 GB |
 # | class | 3 | 1.9 GB |
 
@@ -47,43 +44,35 @@ def names(labs):
     return [lab.name for lab in labs]
 
 
-def test_labs_are_numbered_sources_in_order_and_what_goes_deeper_stands_behind_its_own(folder):
-    assert names(catalogue.labs(folder)) == ["00_start_here", "05_april", "12_resist"]
-    shelf = catalogue.everything(folder)
-    whole = ["00_start_here", "deeper/00_more", "05_april", "deeper/05_noise", "deeper/05_width", "12_resist"]
-    assert names(shelf) == whole and [lab.number for lab in shelf] == ["00", "00", "05", "05", "05", "12"]
-    assert names(catalogue.with_deeper(shelf, shelf[2:3])) == whole[2:5]
-    with pytest.raises(FileNotFoundError, match=r"holds no lab .*--labs"):
-        catalogue.labs(folder / "nowhere")
-
-
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
+        ([], ["00_start_here", "05_april", "12_resist"]),
         (["5"], ["05_april"]),  # a number means the lab alone
-        (["april"], ["05_april"]),
-        (["labs/05_april.py"], ["05_april"]),
+        (["labs/05_april.py", "april"], ["05_april"]),
         (["05_width.ipynb"], ["deeper/05_width"]),
-        (["deeper/05_width"], ["deeper/05_width"]),
-        (["12", "0", "12_resist"], ["00_start_here", "12_resist"]),
+        (["12", "0", "12_resist", "deeper/05_width"], ["00_start_here", "deeper/05_width", "12_resist"]),
     ],
 )
-def test_a_lab_goes_by_several_names(folder, wanted, found):
+def test_a_lab_goes_by_several_names_and_comes_in_order(folder, wanted, found):
     assert names(catalogue.pick(catalogue.everything(folder), wanted)) == found
 
 
-def test_an_unknown_lab_gets_the_nearest(folder):
+def test_what_goes_deeper_stands_behind_its_lab_and_what_is_not_there_is_told(folder):
+    shelf = catalogue.everything(folder)
+    whole = ["00_start_here", "deeper/00_more", "05_april", "deeper/05_noise", "deeper/05_width", "12_resist"]
+    assert names(shelf) == whole == names(catalogue.pick(shelf, [], deeper=True))
+    assert names(catalogue.pick(shelf, ["5"], deeper=True)) == whole[2:5]
+    with pytest.raises(FileNotFoundError, match=r"holds no lab .*--labs"):
+        catalogue.labs(folder / "nowhere")
     with pytest.raises(ValueError, match="lab='05_aprli' is not a lab; did you mean '05_april'"):
-        catalogue.pick(catalogue.everything(folder), ["05_aprli"])
+        catalogue.pick(shelf, ["05_aprli"])
 
 
 def test_what_a_lab_costs_and_takes_stands_in_its_source(folder):
     lab = catalogue.labs(folder)[0]
-    assert lab.costs == {"smoke": Cost(0.4, 1.1), "class": Cost(3.0, 1.9)}  # above the first code alone
+    assert lab.costs == {"smoke": (0.4, 1.1), "class": (3.0, 1.9)}  # above the first code alone
     assert lab.parameters == ["profile", "seed", "faces"]
-    before = lab.digest
-    lab.path.write_text(f"{LAB}\n# %%\n1\n")
-    assert lab.digest == before != catalogue.labs(folder)[0].digest  # as it was when first read
 
 
 def test_the_labs_are_copied_and_nobody_s_work_is_lost(tmp_path):
@@ -103,13 +92,12 @@ def test_a_wheel_installed_alone_has_claims_evidence_and_labs(tmp_path):
 
     run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT))
     (wheel,) = tmp_path.glob("privlab-*.whl")
-    assert wheel.stat().st_size < 30e6
     site = tmp_path / "site"
     run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel))
     alone = {"PYTHONPATH": str(site), "PRIVLAB_EVIDENCE": ""}
-    assert str(site) in run(sys.executable, "-c", "import privlab; print(privlab.__file__)", **alone)
     run(sys.executable, "-m", "privlab", "labs", "--to", "mine", **alone)
     assert len(catalogue.everything(tmp_path / "mine")) == len(catalogue.everything(ROOT / "labs"))
-    said = "from privlab import experiments; print(len(experiments.load('start_here.closed_form', 'smoke')))"
-    assert int(run(sys.executable, "-c", said, **alone)) > 0
+    said = "from privlab import experiments as e; print(e.__file__, len(e.load('start_here.closed_form', 'smoke')))"
+    place, count = run(sys.executable, "-c", said, **alone).split()
+    assert place.startswith(str(site)) and int(count) > 0
     assert "reproduced" in run(sys.executable, "-m", "privlab", "report", **alone)

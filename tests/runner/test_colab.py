@@ -62,35 +62,23 @@ def clone(tmp_path_factory) -> launch_buttons.Repository:
     return launch_buttons.Repository(f"file://{place}")
 
 
-def first_cells(place: launch_buttons.Repository) -> str:
-    """Lab 00 up to its first import, as a notebook on Colab would run it, and what the test wants to know."""
-    lab = pairing.published(ROOT / "labs/00_start_here.py", place)
-    code = [cell.source for cell in lab.cells if cell.cell_type == "code"][:2]
-    assert code[0] == launch_buttons.setup(place) and "from privlab import" in code[1]
-    told = "import lpips, opacus, privlab, torch\nprint(torch.__file__, privlab.__file__, lpips.__file__, sep='\\n')"
-    return "\n".join([*code, told])
-
-
 def test_the_cell_installs_privlab_and_leaves_torch_alone(hosted, clone, tmp_path):
-    theirs = hosted.parents[2] / "dist-packages"
-    torch = theirs / "torch"
-    before = (torch / "__init__.py").stat(), (torch / "version.py").read_bytes()
-    says = call(hosted, "-c", first_cells(clone), cwd=tmp_path).splitlines()
+    """Lab 00 up to its first import, as a notebook on Colab would run it, and then what the test wants to know."""
+    lab = pairing.published(ROOT / "labs/00_start_here.py", clone)
+    code = [cell.source for cell in lab.cells if cell.cell_type == "code"][:2]
+    assert code[0] == launch_buttons.setup(clone) and "from privlab import" in code[1]
+    told = "import lpips, opacus, privlab, torch\nprint(torch.__file__, privlab.__file__, lpips.__file__, sep='\\n')"
+    says = call(hosted, "-c", "\n".join([*code, told]), cwd=tmp_path).splitlines()
     own = str(hosted.parents[1])
-    assert says[-3] == str(torch / "__init__.py")
+    assert says[-3] == str(hosted.parents[2] / "dist-packages/torch/__init__.py")
     assert says[-2].startswith(own) and says[-1].startswith(own)
-    assert ((torch / "__init__.py").stat(), (torch / "version.py").read_bytes()) == before
     new = {path.name.split("-")[0] for path in Path(says[-2]).parents[1].glob("*.dist-info")}
     assert new == {"privlab", "lpips", "opacus"}, "nothing that was there is installed again"
 
 
-def test_the_cell_does_nothing_where_privlab_is_and_nothing_on_other_machines(clone):
+def test_the_cell_does_nothing_where_privlab_is(clone):
     cell = "import subprocess\nsubprocess.run = None\n" + launch_buttons.setup(clone)  # calling it would raise
     call(sys.executable, "-c", cell, KAGGLE_KERNEL_RUN_TYPE="Interactive")
-    hidden = (
-        "import importlib.util as u\nfind = u.find_spec\nu.find_spec = lambda n: None if n == 'privlab' else find(n)\n"
-    )
-    call(sys.executable, "-c", hidden + cell)
 
 
 def test_what_does_not_fit_is_told_and_torch_is_never_installed(monkeypatch, capsys):
@@ -103,8 +91,4 @@ def test_what_does_not_fit_is_told_and_torch_is_never_installed(monkeypatch, cap
     monkeypatch.setattr(colab, "needed", lambda extra: [(Requirement("torch>=2"), "")])
     with pytest.raises(RuntimeError, match="torch or torchvision is not installed here"):
         colab.complete()
-
-
-def test_pip_is_held_to_what_is_here(monkeypatch):
-    monkeypatch.setenv("PIP_DRY_RUN", "1")
-    assert "packaging" in colab._install(["packaging==21.0"])  # another version is here
+    assert "packaging" in colab._install(["packaging==21.0"]), "pip is held to what is here, and another version is"

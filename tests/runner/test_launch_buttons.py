@@ -15,23 +15,17 @@ from privlab.runner.launch_buttons import Repository
 ROOT = Path(__file__).parents[2]
 FILES = ("pyproject.toml", "CITATION.cff", "README.md")
 LABS = ("labs/00_start_here", "labs/deeper/04_gauss_newton")
-PLACE = Repository("https://github.com/someone/a-fork", "release")
+PLACE = Repository("https://github.com/someone/a-fork", "a/branch")
 
 
-def test_the_project_has_no_address_yet_so_nobody_is_sent_anywhere(tmp_path):
-    assert launch_buttons.repository(ROOT) is None is launch_buttons.repository(tmp_path)
-    assert launch_buttons.links(None, "labs/00_start_here.ipynb") == {}
-
-
-def test_each_link_leads_to_the_lab_on_the_branch_and_loads_no_picture():
-    place = Repository("https://github.com/o/n", "a/branch")
-    found, line = (tell(place, "labs/05_april.ipynb") for tell in (launch_buttons.links, launch_buttons.badges))
+def test_each_link_leads_to_the_lab_on_the_branch_and_without_an_address_nobody_is_sent_anywhere():
+    assert launch_buttons.repository(ROOT) is None and launch_buttons.links(None, "labs/05_april.ipynb") == {}
+    found = launch_buttons.links(PLACE, "labs/05_april.ipynb")
     assert list(found) == ["Binder", "Colab", "Kaggle", "GitHub"]
-    assert found["GitHub"] == "https://github.com/o/n/blob/a/branch/labs/05_april.ipynb"
-    assert found["Binder"] == "https://mybinder.org/v2/gh/o/n/a%2Fbranch?urlpath=lab/tree/labs/05_april.ipynb"
+    assert found["GitHub"] == f"{PLACE.address}/blob/a/branch/labs/05_april.ipynb"
+    assert found["Binder"].endswith("/v2/gh/someone/a-fork/a%2Fbranch?urlpath=lab/tree/labs/05_april.ipynb")
     for name in ("Colab", "Kaggle"):
-        assert unquote(found[name]).endswith("/o/n/blob/a/branch/labs/05_april.ipynb"), name
-    assert line.count("](https://") == 4 and "![" not in line
+        assert unquote(found[name]).endswith("/someone/a-fork/blob/a/branch/labs/05_april.ipynb"), name
 
 
 @pytest.fixture
@@ -60,15 +54,17 @@ def test_everything_follows_and_goes_back_to_the_byte(root, capsys):
     assert launch_buttons.repository(root) == PLACE and run() == f"{PLACE.address}, branch {PLACE.branch}\n"
     assert yaml.safe_load((root / "CITATION.cff").read_text())["repository-code"] == PLACE.address
     assert launch_buttons.links(PLACE, launch_buttons.DOOR)["Colab"] in (root / "README.md").read_text()
-    cells = nbformat.read(root / f"{LABS[1]}.ipynb", as_version=4).cells
-    assert launch_buttons.setup(PLACE) in [cell.source for cell in cells]
+    made = nbformat.read(root / f"{LABS[1]}.ipynb", as_version=4)
+    nbformat.validate(made)
+    assert f"/blob/a/branch/{LABS[1]}.ipynb" in made.cells[0].source and "![" not in made.cells[0].source
+    assert launch_buttons.setup(PLACE) == next(cell.source for cell in made.cells if cell.cell_type == "code")
+    plain = [cell for cell in made.cells[1:] if "setup" not in cell.metadata.get("tags", [])]
+    assert plain == pairing.notebook(root / f"{LABS[1]}.py").cells  # ids included
     run("--none")
     assert state(root) == before
 
 
-@pytest.mark.parametrize(
-    "wrong", [("someone/a-fork",), (PLACE.address, 'x"; y'), ("https://example.org/o/n",), (f"{PLACE.address}.git",)]
-)
+@pytest.mark.parametrize("wrong", [("someone/a-fork",), (PLACE.address, 'x"; y'), ("https://example.org/o/n",)])
 def test_what_is_no_address_on_github_changes_nothing(root, wrong):
     before = state(root)
     with pytest.raises(ValueError, match=r"address='.*; try https://github.com/OWNER/NAME"):

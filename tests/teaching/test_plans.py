@@ -1,8 +1,5 @@
 """Plans and questions of book/teaching: one page a lab, with its exercises, its minutes, and four questions that give nothing away."""
 
-from __future__ import annotations
-
-import importlib.util
 import re
 from collections import Counter
 from pathlib import Path
@@ -42,17 +39,7 @@ def test_neither_place_nor_length_gives_the_answer_away():
     assert all(0.13 <= places[k] / len(QUESTIONS) <= 0.37 for k in range(4)), places
     lengths = [([len(text) for _, text, _ in answers], answers) for answers in QUESTIONS.values()]
     ranks = Counter(sorted(sizes).index(len(next(t for k, t, _ in answers if k == "="))) for sizes, answers in lengths)
-    assert max(ranks[0], ranks[3]) <= 0.4 * len(QUESTIONS), (
-        f"the right one is the shortest or the longest too often: {ranks}"
-    )
-
-
-def test_the_words_are_those_of_the_field():
-    spec = importlib.util.spec_from_file_location("english", ROOT / "tests/labs/test_english.py")
-    english = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(english)
-    for page in FOLDER.glob("lab_*.md"):
-        assert english.found(page.read_text(encoding="utf-8")) == [], page.name
+    assert max(ranks[0], ranks[3]) <= 0.4 * len(QUESTIONS), f"the shortest, or longest, is right too often: {ranks}"
 
 
 def test_signs_of_gift_stand_for_themselves(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from privlab import __main__ as cli
 from privlab.runner import catalogue, pairing
-from privlab.teaching import assignment, student_edition
+from privlab.teaching import assignment
 
 LABS = Path(__file__).parents[2] / "labs"
 
@@ -16,7 +16,7 @@ LABS = Path(__file__).parents[2] / "labs"
 def test_only_the_solutions_are_left_out_and_each_exercise_gets_into_a_sheet(lab):
     """Neither the body of a function that is asked for, nor the value, stands in what is left."""
     whole = pairing.notebook(lab.path).cells
-    made, left_out = student_edition.edition(lab.path)
+    made, left_out = assignment.edition(lab.path)
     kept = {cell.id for cell in made.cells}
     assert [cell for cell in whole if cell.id in kept] == made.cells
     assert [cell.metadata.get("tags") for cell in whole if cell.id not in kept] == [["solution"]] * left_out

@@ -7,7 +7,7 @@ import torch
 from privlab import metrics, models
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.leak import observe
-from privlab.notebook.kit import Check, function
+from privlab.notebook.kit import function
 
 BLACK = torch.zeros(1, 3, 4, 4)
 GREY = torch.full((1, 3, 4, 4), 0.1)  # an error that is the same everywhere
@@ -43,4 +43,4 @@ def enough(answer: Collection[str]) -> Iterator[str]:
         yield f"It works, but {extra[0]!r} is not needed: leave it out and try again."
 
 
-CHECKS: dict[str, Check] = {"00.psnr": psnr, "00.enough": enough}
+CHECKS = {"00.psnr": psnr, "00.enough": enough}

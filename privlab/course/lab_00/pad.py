@@ -1,7 +1,7 @@
 """A sheet to draw on, or a photograph of one's own, and a button that hands the image to a function, such as one that sends its gradient.
 
-The widgets of Jupyter have no canvas. So a drawing is text, a letter for the ink of each cell, in a text area that takes the
-keyboard. Beside it stands the same drawing as a picture, on which a pointer draws by writing into that text.
+Jupyter has no canvas. So a drawing is text, a letter for the ink of each cell, in a text area that takes the keyboard. Beside it stands
+the same drawing as a picture, on which a pointer draws by writing into that text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COLOURS = {"k": "#1e1e1e", "r": "#cc2222", "y": "#f0c419", "g": "#009e73", "b": 
 HOUSE = Path(__file__).with_name("house.txt").read_text().strip()  # below a sun
 BLANK = "\n".join(["." * CELLS] * CELLS)
 
-# Runs on the picture. It writes the letter of the ink into the text, and tells the text area once the stroke is over.
+# On the picture: it writes the letter of the ink into the text, and tells the text area once the stroke is over.
 STROKE = f"""
 if (event.type === 'pointermove' && !(event.buttons & 1)) return;
 const area = this.closest('.privlab-pad').querySelector('textarea'), box = this.getBoundingClientRect();
@@ -54,9 +54,9 @@ class Pad(Live):
         """send: of an image (1, 3, 224, 224) in [0, 1]; it returns a picture, or anything else that shows itself."""
         self.send = send
         self.sheet, self.says, self.result = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
-        look = {"width": f"{CELLS * 9 + 20}px", "height": "auto"}
-        self.text = ipywidgets.Textarea(HOUSE, rows=CELLS, layout=look)
-        self.text.tooltip = "The drawing as letters: k black, r red, y yellow, g green, b blue, . white"
+        letters = "The drawing as letters: k black, r red, y yellow, g green, b blue, . white"
+        wide = {"width": f"{CELLS * 9 + 20}px", "height": "auto"}
+        self.text = ipywidgets.Textarea(HOUSE, rows=CELLS, layout=wide, tooltip=letters)
         self.ink = ipywidgets.ToggleButtons(options=INKS, description="ink", style={"button_width": "5em"})
         self.upload = ipywidgets.FileUpload(accept="image/*", description="A photograph", layout={"width": "auto"})
         buttons = [
@@ -68,10 +68,10 @@ class Pad(Live):
         rows = [ipywidgets.HBox(row, layout=WRAP) for row in ([self.sheet, self.text], buttons)]
         super().__init__([self.ink, *rows, self.says, self.result])
         self.add_class("privlab-pad")
-        self._drawn()
-        self.text.observe(lambda _: self._drawn(), "value")
+        self.text.observe(lambda _: self._take(None, "your drawing"), "value")
         self.ink.observe(lambda _: self._show(), "value")
         self.upload.observe(lambda _: self._chosen(), "value")
+        self._take(None, "your drawing")
 
     @property
     def image(self) -> Tensor:
@@ -88,7 +88,6 @@ class Pad(Live):
         return ["".join(ink if ink in COLOURS else "." for ink in row.ljust(CELLS, ".")[:CELLS]) for row in rows]
 
     def hand_over(self) -> None:
-        """Give the image to the function, and show what it returns."""
         try:
             self.result.value = pages.shown(self.send(self.image))
         except Exception as error:  # nobody sees what a click raises
@@ -99,10 +98,11 @@ class Pad(Live):
         """What comes back of the sheet as it is."""
         return f"{pages.shown(self.send(self.image))}<p>In the notebook you draw your own.</p>"
 
-    def _drawn(self) -> None:
-        self.photograph: Tensor | None = None
-        self.result.value = ""
+    def _take(self, photograph: Tensor | None, name: str) -> None:
+        """From now on Send hands over this photograph, or the drawing, which is called so."""
+        self.photograph, self.result.value = photograph, ""
         self._show()
+        self._say(f"Send hands over {name}.")
 
     def _show(self) -> None:
         squares = dict.fromkeys(COLOURS, "")  # of each ink
@@ -117,7 +117,6 @@ class Pad(Live):
             f'data-colour="{COLOURS[ink]}" viewBox="0 0 {CELLS} {CELLS}" width="{CELLS * PIXELS}" shape-rendering="crispEdges" '
             f'onpointerdown="{stroke}" onpointermove="{stroke}" onpointerup="{html.escape(OVER)}">{paths}</svg>'
         )
-        self._say(f"Send hands over your {'drawing' if self.photograph is None else 'photograph'}.")
 
     def _chosen(self) -> None:
         """Take the file that was chosen as the image, or say why it cannot be."""
@@ -127,8 +126,7 @@ class Pad(Live):
             square = np.array(ImageOps.fit(upright.convert("RGB"), (SIDE, SIDE)))
         except Exception as error:  # whatever the reader of some format raises
             return self._say(f"{file['name']} cannot be read as an image ({error}); choose a JPEG or a PNG.")
-        self.photograph, self.result.value = torch.from_numpy(square).permute(2, 0, 1)[None] / 255, ""
-        self._say(f"Send hands over {file['name']}, cropped to a square.")
+        self._take(torch.from_numpy(square).permute(2, 0, 1)[None] / 255, f"{file['name']}, cropped to a square")
 
     def _say(self, words: str) -> None:
         self.says.value = f'<div role="status">{html.escape(words)}</div>'

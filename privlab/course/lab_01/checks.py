@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from privlab.metrics import roc
-from privlab.notebook.kit import Check, function, number
+from privlab.notebook.kit import function, number
 
 _accuracy = number(
     0.6,
@@ -52,4 +52,4 @@ whose_threshold = function(
 )  # fmt: skip
 
 
-CHECKS: dict[str, Check] = {"01.gap_attack": gap_attack, "01.whose_threshold": whose_threshold}
+CHECKS = {"01.gap_attack": gap_attack, "01.whose_threshold": whose_threshold}

@@ -24,26 +24,25 @@ class MemberGame(Game):
     def __init__(
         self, pictures: Tensor, labels: Tensor, logits: Tensor, classes: Sequence[str], members: Tensor, attack: Tensor, seed: int = 0
     ) -> None:  # fmt: skip
-        """pictures: (n, channels, height, width) in [0, 1].  labels: (n,), the right classes.  logits: (n, classes), the victim's answers.
+        """pictures: (n, channels, height, width) in [0, 1].  labels: (n,).  logits: (n, classes), the victim's.  classes: their names.
 
-        classes: their names.  members: (n,) bool, the truth, of which as many are shown as of others.  attack: (n,) bool, what the attack
-        says.  seed: of the pictures and their order.
+        members, attack: (n,) bool, the truth, and what the attack says; as many members are shown as others.  seed: of choice and order.
         """
         draw = torch.Generator().manual_seed(seed)
         sides = [side.nonzero()[:, 0] for side in (members, ~members)]
         half = min(ROUNDS // 2, *map(len, sides))
         both = torch.cat([side[torch.randperm(len(side), generator=draw)[:half]] for side in sides])
         self.chosen = both[torch.randperm(2 * half, generator=draw)].tolist()
-        self.pictures, self.blind = pictures, half
-        self.attack_right = [bool(attack[at] == members[at]) for at in self.chosen]
-        rounds = []
+        self.pictures, self.blind, rounds = pictures, half, []
+        self.attack_right = (attack == members)[self.chosen].tolist()
         for number, at in enumerate(self.chosen, 1):
-            label, told = int(labels[at]), f"The attack said: {WORDS[bool(attack[at])]}."
+            label = int(labels[at])
             below = "You see the picture alone."
             if number > half:
                 below = f"The victim's confidences:{_bars(logits[at].double().softmax(0), label, classes)}"
             picture = sheet.picture(pictures[at][None], f"Round {number}: a photograph, {classes[label]}.", 160)
             words = sheet.paragraph(f"Its class: <b>{html.escape(classes[label])}</b>. {below}")
+            told = f"The attack said: {WORDS[bool(attack[at])]}."
             rounds.append(Round(picture + words, bool(members[at]), told))
         super().__init__(rounds, WORDS, "Was the victim trained on it?")
 

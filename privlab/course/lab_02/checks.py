@@ -9,7 +9,7 @@ from torch.distributions import Normal
 
 from privlab import data
 from privlab.attacks.membership_inference import lira, signals
-from privlab.notebook.kit import OPEN, Check, each, function, number
+from privlab.notebook.kit import OPEN, each, function, number
 
 
 def _ratio(victim: Tensor, inside: Tensor, outside: Tensor, correction: int = 1) -> Tensor:
@@ -113,4 +113,4 @@ def _alike(scored: Tensor, due: Tensor) -> bool:
     return torch.equal(scored.argsort(), due.argsort())
 
 
-CHECKS: dict[str, Check] = {"02.log_ratio": log_ratio, "02.non_members": non_members, "02.four_bugs": four_bugs}
+CHECKS = {"02.log_ratio": log_ratio, "02.non_members": non_members, "02.four_bugs": four_bugs}

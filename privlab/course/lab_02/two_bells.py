@@ -19,7 +19,7 @@ from privlab.notebook.sentences import Sentence
 
 # In words -> a variance of `lira`
 SPREADS = {"shared by all pictures": "fixed", "of this picture alone": "per-example"}
-STEPS = 21  # places of the slider
+CONTROLS, STEPS = ("picture", "spread_of_the_Gaussians", "the_victim's_margin"), 21  # places of the slider
 SAYS = {True: "a member", False: "not a member"}
 DASHED = 'stroke-dasharray="4 3"'
 
@@ -47,10 +47,9 @@ class TwoBells(Explorer):
         there = [*self.own, *self.shadows.flatten().tolist()]
         self.low, self.high = math.floor(min(there) - 1), math.ceil(max(there) + 1)
         places = [round(margin, 1) for margin in np.linspace(self.low, self.high, STEPS).tolist()]
-        controls = {"picture": names, "spread_of_the_Gaussians": SPREADS, "the_victim's_margin": places}
-        options = {name: tuple(values) for name, values in controls.items()}
-        start = {name: values[0] for name, values in options.items()} | {"the_victim's_margin": min(places, key=abs)}
-        super().__init__(lambda **values: self._draw(*values.values()), options, start)
+        controls = dict(zip(CONTROLS, map(tuple, (names, SPREADS, places)), strict=True))
+        start = dict(zip(CONTROLS, (names[0], next(iter(SPREADS)), min(places, key=abs)), strict=True))
+        super().__init__(lambda **values: self._draw(*values.values()), controls, start)
 
     def ratio(self, one: int, kind: str, margin: float) -> float:
         """The logarithm of the likelihood ratio at this margin, of the picture number `one` of those shown."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
-from privlab.notebook.kit import Check, function
+from privlab.notebook.kit import function
 
 
 def _small() -> nn.Sequential:
@@ -79,4 +79,4 @@ skill = function(
     "Which value does the guess say, and how often is it right?",
 )  # fmt: skip
 
-CHECKS: dict[str, Check] = {"03.skill": skill, "03.entering": entering}
+CHECKS = {"03.skill": skill, "03.entering": entering}

@@ -9,7 +9,7 @@ from torch import Tensor
 from privlab.attacks.gradient_inversion import objectives
 from privlab.leak import Leak
 from privlab.models.forward import Gradients
-from privlab.notebook.kit import Check, function
+from privlab.notebook.kit import function
 
 
 def _two_gradients(length: float) -> tuple[Gradients, Gradients]:
@@ -113,4 +113,4 @@ def push(answer: Callable) -> Iterator[str]:
         yield f"Right numbers, but {len(passes)} times backward through r, once a row: that builds J. Differentiate J^T u by u."
 
 
-CHECKS: dict[str, Check] = {"04.cosine": cosine, "04.label": label, "04.sign": sign, "04.push": push}
+CHECKS = {"04.cosine": cosine, "04.label": label, "04.sign": sign, "04.push": push}

@@ -2,7 +2,7 @@
 
 import torch
 
-from privlab.notebook.kit import Check, function
+from privlab.notebook.kit import function
 
 noise = function(
     lambda g, relative: relative * g.norm() / g.numel() ** 0.5,
@@ -61,5 +61,4 @@ width = function(
     "How many patches are there, and how many equations has each pixel column?",
 )  # fmt: skip
 
-CHECKS: dict[str, Check] = {"05.noise": noise, "05.rank": rank, "05.design": design}
-CHECKS |= {"05.theorem": theorem, "05.width": width}
+CHECKS = {"05.noise": noise, "05.rank": rank, "05.design": design, "05.theorem": theorem, "05.width": width}

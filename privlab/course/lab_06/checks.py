@@ -9,7 +9,7 @@ from privlab.attacks.gradient_inversion import objectives
 from privlab.leak import Leak, observe
 from privlab.models import april as april_vit
 from privlab.models.forward import Gradients
-from privlab.notebook.kit import OPEN, Check, function, pick
+from privlab.notebook.kit import OPEN, function, pick
 
 
 def twin(answer: Callable) -> Iterator[str]:
@@ -82,4 +82,4 @@ steps = pick(
     "From which step on is every value at the bar or above? None, where it ends below.",
 )  # fmt: skip
 
-CHECKS: dict[str, Check] = {"06.twin": twin, "06.april": april, "06.steps": steps}
+CHECKS = {"06.twin": twin, "06.april": april, "06.steps": steps}

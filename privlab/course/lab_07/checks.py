@@ -9,7 +9,7 @@ from torch import Tensor
 
 from privlab.attacks.gradient_inversion import Term
 from privlab.attacks.gradient_inversion.priors import PatchJoints, Registration
-from privlab.notebook.kit import OPEN, Check, function
+from privlab.notebook.kit import OPEN, function
 
 
 def _random(*shape: int, seed: int = 7) -> Tensor:
@@ -132,5 +132,5 @@ damped = function(
     },
     "J^T J has as many rows as there are unknowns. Put your step into the equation: what is left over?",
 )  # fmt: skip
-CHECKS: dict[str, Check] = {"07.joints": joints, "07.stages": stages, "07.registration": registration}
+CHECKS = {"07.joints": joints, "07.stages": stages, "07.registration": registration}
 CHECKS |= {"07.counts": counts, "07.damped": damped}

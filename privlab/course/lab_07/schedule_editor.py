@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import ipywidgets
 from torch import Tensor
@@ -20,7 +21,8 @@ Span = tuple[int, int]  # percent of the run from which, and up to which, a term
 Schedule = tuple[Span, ...]  # one of each term
 Search = Callable[[Mapping[str, Stages]], Iterator[State]]
 FOUND = "what comes back"
-LOOK = {"style": {"description_width": "8em"}, "layout": {"width": "34em", "max_width": "96%"}}
+WIDE = {"width": "34em", "max_width": "96%"}
+LOOK: dict[str, Any] = {"continuous_update": False, "style": {"description_width": "8em"}, "layout": WIDE}
 
 
 def stages(begin: int, end: int) -> Stages:
@@ -41,15 +43,10 @@ class ScheduleEditor(Live):
         """
         self.search, self.truth = search, truth.cpu()
         self.floor = metrics.psnr(baseline.cpu(), self.truth).mean().item()
-        self.watches: dict[Schedule, Watch] = {}
-        self.sliders = {
-            name: ipywidgets.IntRangeSlider(
-                value=span, max=100, step=25, continuous_update=False, description=name, **LOOK
-            )
-            for name, span in start.items()
-        }
-        for slider in self.sliders.values():
-            slider.observe(lambda _: self._show(), "value")
+        self.watches, self.sliders = dict[Schedule, Watch](), dict[str, ipywidgets.IntRangeSlider]()
+        for name, span in start.items():
+            self.sliders[name] = ipywidgets.IntRangeSlider(value=span, max=100, step=25, description=name, **LOOK)
+            self.sliders[name].observe(lambda _: self._show(), "value")
         self.chart, self.board, self.place = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.VBox()
         super().__init__([*self.sliders.values(), self.chart, self.place, self.board])
         self._show()
@@ -71,8 +68,8 @@ class ScheduleEditor(Live):
     @property
     def tried(self) -> dict[Schedule, State]:
         """Schedule -> where its search ended, the best first."""
-        over = [schedule for schedule, watched in self.watches.items() if watched.ended]
-        return {one: self.watches[one].states[FOUND] for one in sorted(over, key=self.psnr, reverse=True)}
+        over = sorted((one for one, watched in self.watches.items() if watched.ended), key=self.psnr, reverse=True)
+        return {one: self.watches[one].states[FOUND] for one in over}
 
     def psnr(self, schedule: Schedule) -> float:
         return self.watches[schedule].psnr[FOUND]
@@ -101,7 +98,6 @@ class ScheduleEditor(Live):
         return turned([menu], lambda at: shown[at], f"{first} In the notebook you set your own.")
 
     def _show(self) -> None:
-        """Show the schedule, and the search that follows it."""
         for watched in self.watches.values():
             watched.pause()
         schedule = self.schedule

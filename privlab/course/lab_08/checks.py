@@ -12,7 +12,7 @@ from privlab import metrics
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.leak import Leak, observe
 from privlab.models import april
-from privlab.notebook.kit import Check, function, pick
+from privlab.notebook.kit import function, pick
 
 # fmt: off
 LAYERS = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
@@ -104,4 +104,4 @@ def label(answer: Any) -> Iterator[str]:
         yield "That gives the label, but in more numbers than it takes. Ten are enough."
 
 
-CHECKS: dict[str, Check] = {"08.select": select, "08.share": share, "08.fewest": fewest, "08.label": label}
+CHECKS = {"08.select": select, "08.share": share, "08.fewest": fewest, "08.label": label}

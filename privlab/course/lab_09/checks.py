@@ -9,7 +9,7 @@ import torch
 
 from privlab.attacks.gradient_inversion.sensitivity import effective_rank
 from privlab.models.morph_steps import STEPS, Step
-from privlab.notebook.kit import Check, function, one
+from privlab.notebook.kit import function, one
 
 # fmt: off
 _digits = one("010", {
@@ -75,4 +75,4 @@ rank = function(
     },
     "The entropy is minus the sum of p log p, and the rank its exponential.",
 )
-CHECKS: dict[str, Check] = {"09.variant": variant, "09.sides": sides, "09.hidden": hidden, "09.rank": rank}
+CHECKS = {"09.variant": variant, "09.sides": sides, "09.hidden": hidden, "09.rank": rank}

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from privlab.models.morph_steps import PATTERNS
-from privlab.notebook.kit import Check, function
+from privlab.notebook.kit import function
 
 # fmt: off
 MAPS = torch.tensor([[-2.0, -1.0, -0.2, 0.3, 0.9, 1.7, 2.6, 4.1]])
@@ -106,4 +106,4 @@ matched = function(
     },
     "A mean over the levels that both went through, on a grid with even steps.", rel=1e-2,
 )
-CHECKS: dict[str, Check] = {"10.block": block, "10.effect": effect, "10.values": values, "10.matched": matched}
+CHECKS = {"10.block": block, "10.effect": effect, "10.values": values, "10.matched": matched}

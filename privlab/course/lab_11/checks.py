@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from privlab.attacks.model_inversion import evaluation, losses
-from privlab.notebook.kit import OPEN, Check, function, in_turn, keeps
+from privlab.notebook.kit import OPEN, function, in_turn, keeps
 
 # fmt: off
 PICTURE = 0.5 + 0.4 * torch.arange(108).mul(1.7).sin().view(1, 3, 6, 6)
@@ -139,4 +139,4 @@ _folded = function(
     "Give two tensors, the new weight and the new bias: what multiplies one channel y, and what does the norm make of a y that is 0?",
 )
 fold = in_turn(lambda answer: _folded(_output(answer)), keeps(*LAYER))
-CHECKS: dict[str, Check] = {"11.convince": convince, "11.poincare": poincare, "11.delta": delta, "11.fold": fold}
+CHECKS = {"11.convince": convince, "11.poincare": poincare, "11.delta": delta, "11.fold": fold}

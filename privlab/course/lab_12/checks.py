@@ -10,7 +10,7 @@ from torch import Tensor
 from privlab.attacks.model_inversion import losses
 from privlab.defences.regularisers import divergence
 from privlab.metrics import tradeoff
-from privlab.notebook.kit import Check, function, in_turn, keeps, pick
+from privlab.notebook.kit import function, in_turn, keeps, pick
 
 # fmt: off
 Pair = tuple[float, float]  # task accuracy, attack accuracy
@@ -107,4 +107,4 @@ _nats = function(
     "Try one number of z: what is it at mu = 0 and sigma = 1?",
 )
 kl = in_turn(_nats, keeps(*GAUSSIANS[0]))
-CHECKS: dict[str, Check] = {"12.margin": margin, "12.kl": kl, "12.delta": delta, "12.front": front}
+CHECKS = {"12.margin": margin, "12.kl": kl, "12.delta": delta, "12.front": front}

@@ -5,7 +5,7 @@ import operator
 from collections.abc import Callable
 from functools import partial
 
-from privlab.notebook.kit import Check, function, in_turn, keeps, pick
+from privlab.notebook.kit import function, in_turn, keeps, pick
 
 # fmt: off
 deviation = function(
@@ -84,4 +84,4 @@ _holding = pick(
 )
 _none = pick(_cheapest, [(ROWS, 20.0), (ROWS, 10.0), ({}, 20.0)], {}, "None holds, so give None; `min` can be told so with `default`.")
 cheapest = in_turn(_holding, _none, keeps(ROWS, 20.0))
-CHECKS: dict[str, Check] = {"13.deviation": deviation, "13.rounds": rounds, "13.weigh": weigh, "13.cheapest": cheapest}
+CHECKS = {"13.deviation": deviation, "13.rounds": rounds, "13.weigh": weigh, "13.cheapest": cheapest}

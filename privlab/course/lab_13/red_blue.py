@@ -29,8 +29,6 @@ class Duel(Live):
     best, worst: by defence, Red's best attack, and what Blue loses to it.  floor: of the baseline, in dB.
     """
 
-    sent = ""
-
     def __init__(
         self, photograph: Tensor, baseline: Tensor, board: Mapping[str, Mapping[str, Tensor]], costs: Mapping[str, float]
     ) -> None:  # fmt: skip
@@ -38,8 +36,7 @@ class Duel(Live):
 
         board: defence -> attack, the same for each -> what it recovers.  costs: defence -> points of accuracy that it costs.
         """
-        self.photograph, self.board = photograph.cpu(), board
-        self.costs = pd.Series({defence: costs[defence] for defence in board})
+        self.photograph, self.board, self.costs = photograph.cpu(), board, pd.Series(costs)[[*board]]
         self.floor = self._decibels(baseline)
         self.psnr = pd.DataFrame(board).map(self._decibels).T
         self.gain = (self.psnr - self.floor).clip(0, MOST)
@@ -59,6 +56,10 @@ class Duel(Live):
         super().__init__()
         self.restart()
 
+    def restart(self) -> None:
+        self.played, self.sent = list[tuple[str, str]](), ""
+        self._go_on()
+
     def defend(self, defence: str) -> None:
         """Blue's move. Nothing where one is made, or after the last round, when a double click arrives."""
         if not self.sent and len(self.played) < ROUNDS:
@@ -72,11 +73,6 @@ class Duel(Live):
             self.sent = ""
             self._go_on()
 
-    def restart(self) -> None:
-        """Forget all rounds."""
-        self.played, self.sent = list[tuple[str, str]](), ""
-        self._go_on()
-
     def page(self, seconds: float, room: int) -> str:
         """The whole board: a menu of Blue's defences, and one of Red's attacks."""
         blue, red = tuple(self.psnr.index), tuple(self.psnr)
@@ -84,33 +80,34 @@ class Duel(Live):
         menus = [Control("Blue", blue, 0, "menu"), Control("Red", red, 0, "menu")]
         return turned(menus, lambda i, j: self._round(blue[i], red[j]), note)
 
-    @property
-    def score(self) -> str:
-        """The result in a few sentences."""
-        lost = sum(self.loss.at[move] for move in self.played)
-        most = self.worst[[defence for defence, _ in self.played]].sum()
-        return (
-            f"<b>Blue has lost {lost:.1f} in {ROUNDS} rounds.</b> With these defences the best attacks would have taken {most:.1f}. "
-            f"With the best defences, Blue would have lost {self.worst.nsmallest(ROUNDS).sum():.1f} to the best attacks."
-        )
-
     def _go_on(self) -> None:
         """The machine's move, if it has one; then what is to be seen."""
         if self.mode.value == BLUE and self.sent:
             return self.attack(self.best[self.sent])
-        left, over = self.worst.drop([defence for defence, _ in self.played]), len(self.played) == ROUNDS
+        used, over = [defence for defence, _ in self.played], len(self.played) == ROUNDS
+        left = self.worst.drop(used)
         if self.mode.value == RED and not self.sent and not over:
             self.sent = str(left.idxmin())
-        told = "Blue, choose a defence."
-        if self.sent:
-            told = f"Blue sends: <b>{html.escape(self.sent)}</b> ({self._cost(self.sent)}). Red, attack."
-        told = self.score if over else f"<b>Round {len(self.played) + 1} of {ROUNDS}.</b> {told}"
+        if over:
+            told = (
+                f"<b>Blue has lost {sum(self.loss.at[move] for move in self.played):.1f} in {ROUNDS} rounds.</b> "
+                f"With these defences the best attacks would have taken {self.worst[used].sum():.1f}. "
+                f"With the best defences, Blue would have lost {self.worst.nsmallest(ROUNDS).sum():.1f} to the best attacks."
+            )
+        else:
+            told = f"<b>Round {len(used) + 1} of {ROUNDS}.</b> "
+            sent = (
+                f"Blue sends: <b>{html.escape(self.sent)}</b> ({self._cost(self.sent)}). Red, attack."
+                if self.sent
+                else ""
+            )
+            told += sent or "Blue, choose a defence."
         self.words.value = sheet.paragraph(told, status=True)
         self.sheet.value = "".join(self._round(*move) for move in self.played[::-1])
         self.defence.options = [(f"{name}: {self._cost(name)}", name) for name in left.index]
         self.defence.index = 0  # else none is chosen, and the button would do nothing
-        turn = [] if over else [self.red] if self.sent else [self.blue]
-        self.children = [self.mode, self.words, *turn, self.sheet, *[self.again][: len(self.played)]]
+        turn = [] if over else [self.red if self.sent else self.blue]
+        self.children = [self.mode, self.words, *turn, self.sheet, *[self.again][: len(used)]]
 
     def _round(self, defence: str, attack: str) -> str:
         """A round that was played: the photograph, what Red has of it, and what Red could have had."""

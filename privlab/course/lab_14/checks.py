@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, stdtr, stdtrit  # scipy.stats takes 2 s to import
 
-from privlab.notebook.kit import OPEN, Check, each, function, in_turn, keeps, one, pick
+from privlab.notebook.kit import OPEN, each, function, in_turn, keeps, one, pick
 
 # fmt: off
 REPEATS = [(np.array(values), bar) for values, bar in (  # each slip turns a verdict in one of them at least
@@ -114,4 +114,4 @@ _passed = pick(
     "The bars are level / m, level / (m - 1), and so on to level. What lies at its bar passes; where there is none, give set().",
 )
 holm = in_turn(_passed, keeps(*FAMILIES[2]))
-CHECKS: dict[str, Check] = {"14.verdict": verdict, "14.repeats": repeats, "14.flaws": flaws, "14.holm": holm}
+CHECKS = {"14.verdict": verdict, "14.repeats": repeats, "14.flaws": flaws, "14.holm": holm}

@@ -1,9 +1,6 @@
 """Lab 15: counting pixels."""
 
-from __future__ import annotations
-
-from privlab.notebook.kit import Check, number
+from privlab.notebook.kit import number
 
 fewer = number(16, {4: "That is one side. The other becomes shorter, too."}, "Divide 32 x 32 by 8 x 8.")
-
-CHECKS: dict[str, Check] = {"15.fewer": fewer}
+CHECKS = {"15.fewer": fewer}
