@@ -1,11 +1,9 @@
 """One repeat of a gradient inversion: photographs under attack, fresh networks, searches that are done once, and scores."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -53,7 +51,7 @@ class Trial:
     def of(
         cls, number: int, name: str = "cifar10", places: Sequence[int] | None = None, side: int | None = None,
         device: str = "cpu",
-    ) -> Trial:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """places: of the photographs in their set, counted round; its `number` if not given.  side: pixels to resize them to."""
         source = photographs(name)
         batch = [source.one(i % len(source), size=side) for i in ([number] if places is None else places)]

@@ -1,7 +1,5 @@
 """Lab 07: GradViT, a batch of images from one gradient. What its terms do, beside other attacks, and on which victims."""
 
-from __future__ import annotations
-
 import statistics
 from dataclasses import replace
 from typing import Any
@@ -11,9 +9,7 @@ from torch import Tensor, nn
 
 from privlab import data, metrics
 from privlab.attacks.gradient_inversion import GradientMatching, label_recovery, objectives, presets, search_spaces
-from privlab.experiments.pictures import tiled
-from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.trial import Trial
+from privlab.experiments import Size, Trial, Values, experiment, tiled
 from privlab.experiments.victims.batches import (
     CHANNELS,
     SCORES,
@@ -27,21 +23,14 @@ from privlab.experiments.victims.batches import (
 )
 from privlab.leak import observe
 
-SETS = ("cifar10",)
 SHORT = "a small ViT, batches of 2, {} steps"
 
 
-# -- labels and patches: gradients alone, no search ------------------------------------------------------------------------------
-
-
-@experiment(
-    "gradvit.labels",
-    protocol=2,  # 1 added shares up one by one, so that ten times right was not quite 1
-    data=SETS,
+@experiment("gradvit.labels", protocol=2,  # 1 added shares up one by one, so that ten times right was not quite 1
     smoke=Size(1, "small networks", batches=3, width=128, images=96, epochs=2),
     class_=Size(8, "small networks, trained on 400 photographs", batches=10, width=256, images=400, epochs=3, first=16),
     night=Size(12, "small networks, trained on 5,000 photographs", batches=40, images=5_000, epochs=10, first=1_012),
-)
+)  # fmt: skip
 def labels(repeat: int, batches: int, images: int, epochs: int, width: int = 384, device: str = "cpu") -> Values:
     """Share of the labels of four images that each rule reads off the last layer: fresh and trained victims, labels distinct or drawn."""
     trial = client(repeat, 4, device=device)
@@ -75,12 +64,9 @@ def share_of_labels(rule: str, model: nn.Module, batches: list[tuple[Tensor, Ten
     return statistics.mean(found)
 
 
-@experiment(
-    "gradvit.exchanged_patches",
-    data=SETS,
-    smoke=Size(1, "a fresh small ViT", width=128),
-    class_=Size(16, "a fresh small ViT"),
-)
+@experiment("gradvit.exchanged_patches",
+    smoke=Size(1, "a fresh small ViT", width=128), class_=Size(16, "a fresh small ViT")
+)  # fmt: skip
 def exchanged_patches(repeat: int, width: int = 384, device: str = "cpu") -> Values:
     """Eq. 3 of the true batch with two neighbouring patches exchanged, as a share of that of noise."""
     trial = client(repeat, 2, device=device)
@@ -104,9 +90,6 @@ def exchanged(images: Tensor, patch: int = 8) -> Tensor:
     return other
 
 
-# -- Tables 1 and 2, and section 6.2 -----------------------------------------------------------------------------------------------
-
-
 def ablation_rows(steps: int, **changes: Any) -> dict[str, GradientMatching]:
     """Table 2's rows. Registration is in none of the four, since two seeds blur each other early in a run; it is a fifth, on top."""
     whole = gradvit(steps, **changes)
@@ -119,14 +102,12 @@ def ablation_rows(steps: int, **changes: Any) -> dict[str, GradientMatching]:
     }
 
 
-@experiment(
-    "gradvit.ablation",
-    data=SETS,
+@experiment("gradvit.ablation",
     smoke=Size(1, SHORT.format(3), steps=3, width=96),
     class_=Size(8, SHORT.format(20), steps=20, width=256),
     night=Size(12, SHORT.format(600), steps=600),
     gpu=Size(5, "fresh ViT-B/16, batches of 4 of 224 pixels, 2,000 steps", steps=2_000, batch=4, large=True),
-)
+)  # fmt: skip
 def ablation(
     repeat: int, steps: int, batch: int = 2, width: int = 384, large: bool = False, device: str = "cpu"
 ) -> Values:
@@ -148,13 +129,11 @@ def ablation(
         yield f"picture[photographs_and_rows, {name}]", tiled(pictures)
 
 
-@experiment(
-    "gradvit.attacks",
-    data=SETS,
+@experiment("gradvit.attacks",
     smoke=Size(1, "small trained networks, 3 steps", steps=3, images=96, epochs=2, width=96),
     class_=Size(8, "small trained networks, batches of 2, 20 steps", steps=20, width=256, images=400, epochs=3),
     night=Size(12, "small trained networks, batches of 2, 600 steps", steps=600, images=5_000, epochs=10),
-)
+)  # fmt: skip
 def attacks(repeat: int, steps: int, images: int, epochs: int, width: int = 384, device: str = "cpu") -> Values:
     """Table 1: GradViT beside other attacks, on a small trained ViT (of either scale) and a small trained ResNet. No registration."""
     trial = client(repeat, 2, device=device)
@@ -194,13 +173,11 @@ def rivals(name: str, model: Any, steps: int) -> dict[str, tuple[GradientMatchin
     return methods
 
 
-@experiment(
-    "gradvit.patch_size",
-    data=SETS,
+@experiment("gradvit.patch_size",
     smoke=Size(1, SHORT.format(2), steps=2, width=64),
     class_=Size(8, SHORT.format(20), steps=20),
     night=Size(12, SHORT.format(600), steps=600),
-)
+)  # fmt: skip
 def patch_size(repeat: int, steps: int, width: int = 192, device: str = "cpu") -> Values:
     """Section 6.2: the same small ViT with patches of 4 and of 8 pixels. GradViT without image prior, whose steps are the cheaper."""
     trial = client(repeat, 2, device=device)
@@ -212,16 +189,11 @@ def patch_size(repeat: int, steps: int, width: int = 192, device: str = "cpu") -
             yield from trial.scores(f"patch_{side}, {name}", found, SCORES)
 
 
-# -- larger batches, and faces -------------------------------------------------------------------------------------------------------
-
-
-@experiment(
-    "gradvit.batches",
-    data=SETS,
+@experiment("gradvit.batches",
     smoke=Size(1, "a small ViT, 2 steps", steps=2, sizes=[1, 2, 4], distractors=64, width=96),
     class_=Size(8, "a small ViT, 20 steps", steps=20, width=256, sizes=[1, 2, 4], distractors=200),
     night=Size(12, "a small ViT, 600 steps", steps=600, sizes=[1, 2, 4, 8], distractors=2_000),
-)
+)  # fmt: skip
 def batches(
     repeat: int, steps: int, sizes: list[int], distractors: int, width: int = 384, device: str = "cpu"
 ) -> Values:
@@ -249,15 +221,13 @@ def batches(
     yield "picture[one_photograph_by_batch_size]", tiled([torch.cat(pictures)])
 
 
-@experiment(
-    "gradvit.faces",
-    data=("orl", "cifar10"),
+@experiment("gradvit.faces", data=("orl", "cifar10"),
     smoke=Size(1, "a small grey ViT, 2 steps", steps=2, width=64, others=40),
     class_=Size(8, "a small grey ViT of 32 pixels, 20 steps", steps=20, others=40),
     night=Size(12, "a small grey ViT of 32 pixels, 600 steps", steps=600, others=320),
     gpu=Size(12, "a fresh face Transformer, 2,000 steps", steps=2_000, others=320, large=True),
     paper=Size(12, "a fresh face Transformer", steps=120_000, others=320, large=True),
-)
+)  # fmt: skip
 def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = False, device: str = "cpu") -> Values:
     """Table S.1 and Figure S.1: one photograph each of four and of eight people of ORL, the four among the eight.
 

@@ -1,10 +1,7 @@
 """Lab 11: what comes out of a classifier of people, and what its skip connections have to do with it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +9,7 @@ from torch import Tensor
 
 from privlab import models
 from privlab.attacks.model_inversion import gradient_flow, losses
-from privlab.experiments.protocol import Size, Values, experiment
+from privlab.experiments import Settings, Size, Values, experiment
 from privlab.experiments.victims.private_people import DENSENETS, NETWORKS, ORL, RESNETS, STAGE, People, same
 
 Cut = tuple[tuple[int, int], ...]  # (stage, what its skips are multiplied by)
@@ -23,7 +20,7 @@ CUTS: dict[str, Cut] = {
 }
 STAGES = ["skip_1", "skip_2", "skip_4", "none_left"]
 _OURS = same("resnet", "resnet_shallow", "resnet_deep", "resnet_wide", "densenet")
-_DOGS: dict[str, Any] = dict(  # Figure 5
+_DOGS: Settings = dict(  # Figure 5
     stage={**STAGE["paper"], "faces": "stanford_dogs"}, networks=same("resnet_50", "resnet_101", "densenet_121", "densenet_169"),
     variants=["skip_4"], plain=[], stops=[20, 40, 60], pictures=0,
 )  # fmt: skip
@@ -44,17 +41,9 @@ _DOGS: dict[str, Any] = dict(  # Figure 5
         pictures=20, others=dict(efficientnet="efficientnet_b0"), more=[_DOGS]),
 )  # fmt: skip
 def skips(
-    repeat: int,
-    stage: Mapping[str, Any],
-    networks: Mapping[str, str],
-    variants: Sequence[str],
-    plain: Sequence[str],
-    stops: Sequence[int],
-    pictures: int,
-    others: Mapping[str, str] = {},
-    more: Sequence[Mapping[str, Any]] = (),
-    device: str = "cpu",
-) -> Values:
+    repeat: int, stage: Settings, networks: Mapping[str, str], variants: Sequence[str], plain: Sequence[str],
+    stops: Sequence[int], pictures: int, others: Mapping[str, str] = {}, more: Sequence[Settings] = (), device: str = "cpu",
+) -> Values:  # fmt: skip
     """Each network whole, stopped earlier, and without the skips of one stage or of all, trained and attacked alike; and plain ones.
 
     others: networks of which only the last stage that has skips is cut ("skip_last").  pictures: of noise that the network is made sure of.
@@ -75,17 +64,14 @@ def skips(
             yield f"attacc_if_stopped[{name}, {variant}]", here.if_stopped(shown[variant][1].acc, along)
         yield f"attacc[{name}, first_choice]", along[-1].first
         for variant, (fleet, one) in shown.items():
-            yield f"acc[{name}, {variant}]", one.acc
-            yield f"attacc[{name}, {variant}]", one.attacc
+            yield from one.rates(f"{name}, {variant}")
             yield f"likelihood[{name}, {variant}]", one.likelihood
             yield f"dist_eval[{name}, {variant}]", one.dist_eval
             back = gradient_flow.norms(fleet.model(0), one.result.first, one.result.targets, losses.poincare)
             yield f"gradient_norm[{name}, {variant}, input]", back["input"].median().item()
         yield f"picture[photograph_then_variants, {label}]", here.strip(*(one for _, one in shown.values()))
     for network in plain:
-        one = here.inverted(here.network(network))
-        yield f"acc[{faces}, {network}, full]", one.acc
-        yield f"attacc[{faces}, {network}, full]", one.attacc
+        yield from here.inverted(here.network(network)).rates(f"{faces}, {network}, full")
     if pictures:
         yield from noise(here, here.network(next(iter(networks.values())), at=stops).model(0), pictures)
     for settings in more:
@@ -126,7 +112,7 @@ def convinced(model: Callable[[Tensor], Tensor], pictures: Tensor, targets: Tens
     class_=Size(8, "a narrow ResNet-18 and a narrow RepVGG-A0, trained for seconds", stage=STAGE["class"], network="resnet", epochs=4),
     paper=Size(3, "ResNet-101 and RepVGG-A0 on FaceScrub", own=True, stage=STAGE["paper"], network="resnet_101", epochs=100),
 )  # fmt: skip
-def identities(repeat: int, stage: Mapping[str, Any], network: str, epochs: int, device: str = "cpu") -> Values:
+def identities(repeat: int, stage: Settings, network: str, epochs: int, device: str = "cpu") -> Values:
     """What needs no statistics: a gradient's two parts at a block, and a RepVGG beside the plain network it folds into, in float64."""
     here = People(repeat, **stage, device=device)
     how = replace(here.recipe, epochs=epochs, warmup_epochs=1)

@@ -1,11 +1,8 @@
 """One client's update behind a defence, and victims that are trained behind it: the ground of lab 13."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +13,7 @@ from privlab.attacks.gradient_inversion import adaptive, closed_form, label_reco
 from privlab.attacks.membership_inference import signals
 from privlab.defences import updates
 from privlab.defences.updates import UpdateDefence
+from privlab.experiments.protocol import Settings
 from privlab.experiments.trial import Trial, mean_photograph
 from privlab.leak import Leak
 from privlab.training import Recipe, batches, shadow_models
@@ -25,7 +23,7 @@ from privlab.training.shadow_models import Fleet
 READ = ("pos_embed", "patch_embed.proj.weight", "blocks.0.attn.qkv.weight")  # by the closed forms
 WAYS = ["even", "own", "measured", "leaky", "stem", "attention", "norm", "activation"]
 DENSE = ("even", "own", "measured")  # ways to spend that are looked at with several strengths
-EMBEDDINGS: dict[str, dict[str, Any]] = {
+EMBEDDINGS: dict[str, Settings] = {
     "fixed_random": dict(position="random"),
     "fixed_2d_sinusoid": dict(position="sinusoid_2d"),
     "fixed_rank_4": dict(position="low_rank", position_rank=4),
@@ -58,12 +56,12 @@ def spent(way: str, level: float, measured: Mapping[str, float] | None = None) -
 class Client:
     """One photograph of the test split, and a fresh network that its gradient is of.
 
-    repeat: draws both, and all noise.  model, changes: of the network, see `zoo.build`.  attack, steps: of the search.
+    repeat: draws both, and all noise.  model, changes: of the network, see `models.build`.  attack, steps: of the search.
     photograph: (1, 3, 32, 32) in [0, 1].  label: (1,).  network: fresh.  update: its gradient.
     """
 
     def __init__(
-        self, repeat: int, model: str, changes: Mapping[str, Any], attack: str, steps: int, device: str = "cpu"
+        self, repeat: int, model: str, changes: Settings, attack: str, steps: int, device: str = "cpu"
     ) -> None:
         self.trial = Trial.of(repeat % 2**31, places=[repeat], device=device)
         self.photograph, self.label, self.seed = self.trial.images, self.trial.labels, self.trial.number
@@ -128,9 +126,7 @@ class Pair:
         self.outside = (unseen, others)
         self.recipe = Recipe(epochs=epochs, batch_size=32, lr=1e-3, warmup_epochs=1, augment="flip")
 
-    def trained(
-        self, model: str, changes: Mapping[str, Any], defences: Sequence[Defence] = (), at: Sequence[int] = ()
-    ) -> Fleet:
+    def trained(self, model: str, changes: Settings, defences: Sequence[Defence] = (), at: Sequence[int] = ()) -> Fleet:
         """Both victims, trained here and now; from the store if they are kept there."""
         fleet = shadow_models.make(
             model, self.recipe, (self.pixels, self.classes), self.keep, model={**changes, "num_classes": 10},
