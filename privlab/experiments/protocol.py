@@ -1,11 +1,10 @@
 """An experiment: a function of one repeat that yields named numbers, and the sizes at which it can be run.
 
-@experiment("gradient_inversion.architectures",
+@experiment("gradient_inversion.architectures", on=Trial.of,
     smoke=Size(2, "small networks, 20 steps", networks=SMALL, steps=20),
     night=Size(12, "the papers' networks", own=True, networks=PAPER, steps=3_000),
 )
-def architectures(repeat, networks, steps, device="cpu"):
-    trial = Trial.of(repeat, device=device)
+def architectures(trial, networks, steps):
     for name in networks:
         yield f"psnr[cifar10, {name}]", ...
 
@@ -133,20 +132,31 @@ _REGISTRY: dict[str, Experiment] = {}
 
 
 def experiment(
-    name: str, *, protocol: int = 1, data: Sequence[str] = ("cifar10",), **sizes: Size
-) -> Callable[[Callable[..., Values]], Experiment]:
+    name: str, *, on: Callable[..., Any] | None = None, protocol: int = 1, data: Sequence[str] = ("cifar10",), **sizes: Size
+) -> Callable[[Callable[..., Values]], Experiment]:  # fmt: skip
     """Register the decorated function under its address, such as "gradient_inversion.architectures".
 
+    on: makes what the function is called with, such as a Trial, of the repeat's number, the device, and those settings that the function
+    does not take; if not given it is called with the number itself, and with the device where it takes one.
     sizes: from the cheapest up, of smoke (of seconds, which proves that it runs), class_ (since class is Python's own word), night, gpu
     and paper.
     """
 
     def register(measure: Callable[..., Values]) -> Experiment:
         named = {size.rstrip("_"): plan for size, plan in sizes.items()}
-        _REGISTRY[name] = Experiment(name, protocol, measure, named, data)
+        call = measure if on is None else partial(_measured_on, on, measure)
+        _REGISTRY[name] = Experiment(name, protocol, call, named, data)
         return _REGISTRY[name]
 
     return register
+
+
+def _measured_on(
+    on: Callable[..., Any], measure: Callable[..., Values], repeat: int, device: str = "cpu", **settings: Any
+) -> Values:
+    own = settings.keys() & inspect.signature(measure).parameters
+    trial = on(repeat, device=device, **{name: value for name, value in settings.items() if name not in own})
+    return measure(trial, **{name: settings[name] for name in own})
 
 
 def names(pattern: str = "*") -> list[str]:

@@ -51,11 +51,6 @@ def test_the_untrained_network_has_the_weights_that_the_victim_began_with(game, 
     assert read[0].allclose(read[1], atol=1e-4)  # a training without a step leaves them as they were
 
 
-def test_a_victim_is_trained_on_its_own_part_alone(game, swin):
-    assert swin.keep.sum() == len(game.parts.victim_train) and swin.keep[0, game.parts.victim_train].all()
-    assert swin.settings["model"]["changes"]["num_classes"] == 2
-
-
 def test_networks_that_begin_apart_are_compared_by_what_they_learnt_too():
     resnet = {"probe": [0.2, 0.3], "fresh": [0.1, 0.1], "victim": [0.1, 0.2, 0.3], "level": [0.0, 0.1, 0.2]}
     swin = {name: [value + 0.1 for value in values] if name != "level" else values for name, values in resnet.items()}

@@ -21,14 +21,6 @@ def store(tmp_path_factory):
         yield patch
 
 
-def test_repeats_have_their_own_photograph_and_weights():
-    one, again, other = (Client(repeat, **TINY, **QUICK) for repeat in (3, 3, 4))
-    assert torch.equal(one.photograph, again.photograph) and not torch.equal(one.photograph, other.photograph)
-    weights = [next(iter(client.network.parameters())) for client in (one, again, other)]
-    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
-    assert torch.equal(one.search(ROWS["clipped"]), again.search(ROWS["clipped"]))
-
-
 @pytest.mark.parametrize(
     ("defence", "change"),
     [

@@ -14,12 +14,6 @@ from privlab.models import morph
 SMALL = dict(width=0.1, depths=(1, 1, 1, 1))
 
 
-def test_two_repeats_share_neither_photograph_nor_weights_nor_start():
-    one, other = (designs.trial(n) for n in (3, 4))
-    assert torch.equal(one.images, data.load("cifar10", "test").one(3)[0]) and not torch.equal(one.images, other.images)
-    assert (one.number, other.number) == (3, 4)
-
-
 def test_a_fair_weight_is_one_on_step_9_and_looks_at_public_photographs_alone(monkeypatch):
     trial = designs.trial(0, public=2, **SMALL)
     asked, one = [], data.Images.one
@@ -47,13 +41,6 @@ def test_a_short_search_and_a_long_one_meet_where_they_are_as_long(monkeypatch, 
     values = dict(fourteen_steps.steps.measure(0, chosen=[8, 9, 10], **how, **SMALL))
     assert all(values[f"psnr[step_{n}]"] == values[f"psnr[step_{n}, long]"] for n in (8, 9, 10))
     assert values["picture[steps]"].shape == (32, 4 * 32, 3)
-
-
-def test_near_the_photograph_of_a_linear_network_downhill_leads_home():
-    trial = designs.trial(0, **SMALL)
-    model = trial.design(9, activations="000")
-    assert -1 <= fourteen_steps.homeward(model, trial.images, trial.labels, 0.5, 0) <= 1
-    assert fourteen_steps.homeward(model, trial.images, trial.labels, 0.95, 0) > 0
 
 
 @pytest.mark.parametrize("size", ["class", "night", "gpu", "paper"])

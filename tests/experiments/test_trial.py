@@ -21,14 +21,6 @@ def test_a_guess_is_made_of_public_photographs_alone():
     assert values["psnr[vit, mean_photograph]"] == metrics.psnr(mean_photograph(), trial.images).item()
 
 
-def test_a_batch_lies_at_its_places_and_is_scored_by_its_mean():
-    trial = Trial.of(5, places=[7, 10_002])
-    images, labels = data.load("cifar10", "test").take([7, 2])
-    assert trial.images.equal(images) and trial.labels.equal(labels)
-    each = [metrics.psnr(mean_photograph(), image[None]).item() for image in images]
-    assert dict(trial.guesses())["psnr[mean_photograph]"] == pytest.approx(sum(each) / 2)
-
-
 def test_scores_are_those_of_the_metrics_and_mse_is_of_normalised_images():
     trial = Trial.of(2_000)
     image = (trial.images + 0.1).clamp(0, 1)

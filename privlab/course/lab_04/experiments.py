@@ -55,20 +55,19 @@ def victim(trial: Trial, network: str, narrow: bool, **changes: Any) -> Any:
     return trial.network(network, **(NARROW.get(network, {}) if narrow else {}), **changes)
 
 
-@experiment("gradient_inversion.architectures",
+@experiment("gradient_inversion.architectures", on=trial_of,
     smoke=Size(2, FEW, networks="small", public=64, **QUICK),
     class_=Size(8, SOME, networks="small", public=500, **SHORT),
     night=Size(8, FULL + "3,000 steps", own=True, networks="paper", **LONG),
     gpu=Size(20, FULL + "3,000 steps", own=True, networks="paper", **LONG),
 )  # fmt: skip
 def architectures(
-    repeat: int, networks: str, attack: str, steps: int, public: int = 2_000, narrow: bool = False, device: str = "cpu"
+    trial: Trial, networks: str, attack: str, steps: int, public: int = 2_000, narrow: bool = False
 ) -> Values:
     """Zhang et al. 2024, Tables 5 and 7, Figure 5b: the same search behind each network.
 
     nearest_public: the most alike of so many public photographs, what luck and a look at the truth could bring.
     """
-    trial = trial_of(repeat, device)
     yield from trial.guesses("cifar10, ", ALL)
     others, _ = data.load("cifar10").take(range(public))
     yield "lpips[cifar10, nearest_public]", metrics.lpips(others, trial.images.expand_as(others)).min()
@@ -81,16 +80,13 @@ def architectures(
     yield "picture[photograph_and_reconstructions]", tiled([images])
 
 
-@experiment("gradient_inversion.larger_networks",
+@experiment("gradient_inversion.larger_networks", on=trial_of,
     smoke=Size(2, "a small ResNet and a small Swin in their place, 8 steps", networks="pair", **QUICK),
     night=Size(6, "ResNet-101 and Swin-S, untrained, 3,000 steps", own=True, networks="larger", **LONG),
     gpu=Size(20, "ResNet-101 and Swin-S, untrained, 3,000 steps", own=True, networks="larger", **LONG),
 )  # fmt: skip
-def larger_networks(
-    repeat: int, networks: str, attack: str, steps: int, narrow: bool = False, device: str = "cpu"
-) -> Values:
+def larger_networks(trial: Trial, networks: str, attack: str, steps: int, narrow: bool = False) -> Values:
     """Zhang et al. 2024, Table 5: its larger pair."""
-    trial = trial_of(repeat, device)
     yield from trial.guesses("cifar10, larger_networks, ")
     images = [trial.images]
     for name, network in NETWORKS[networks].items():
@@ -114,10 +110,11 @@ def imagenet(repeat: int, side: int, attack: str, steps: int, narrow: bool = Fal
         yield from trial.scores(f"imagenet, {name}", trial.search(attack_of(attack, steps), model).images)
 
 
-@experiment("gradient_inversion.position_scale", smoke=Size(2, FEW, **QUICK), class_=Size(8, SOME, **SHORT))
-def position_scale(repeat: int, attack: str, steps: int, narrow: bool = False, device: str = "cpu") -> Values:
+@experiment(
+    "gradient_inversion.position_scale", on=trial_of, smoke=Size(2, FEW, **QUICK), class_=Size(8, SOME, **SHORT)
+)
+def position_scale(trial: Trial, attack: str, steps: int, narrow: bool = False) -> Values:
     """A ViT whose position embedding has timm's standard deviation, 0.02, and one with 1."""
-    trial = trial_of(repeat, device)
     yield from trial.guesses("vit, ")
     for key, std in {"std_0p02": None, "std_1": 1.0}.items():
         model = victim(trial, "vit_cifar", narrow, position_std=std)
@@ -155,34 +152,31 @@ def lenet(activation: type[nn.Module], seed: int) -> Any:
     return model.eval()
 
 
-@experiment("gradient_inversion.dlg",
+@experiment("gradient_inversion.dlg", on=trial_of,
     smoke=Size(2, "LeNet, 2 steps of L-BFGS", steps=2),
     class_=Size(8, "LeNet with smaller first weights than the paper's, 15 steps of L-BFGS", steps=15),
 )  # fmt: skip
-def dlg(repeat: int, steps: int, device: str = "cpu") -> Values:
+def dlg(trial: Trial, steps: int) -> Values:
     """Zhu et al. 2019: image and label searched for at once, behind three activations."""
-    trial = trial_of(repeat, device)
     yield from trial.guesses("dlg, ")
     for activation in (nn.Sigmoid, nn.GELU, nn.ReLU):
-        model, name = lenet(activation, trial.number).to(device), activation.__name__.lower()
+        model, name = lenet(activation, trial.number).to(trial.device), activation.__name__.lower()
         result = trial.search(presets.dlg(steps), model, replace(trial.leak(model), labels=None), restarts=2)
         yield from trial.scores(f"dlg, {name}", result.images)
         yield f"label_accuracy[dlg, {name}]", float(result.labels.equal(trial.labels))
 
 
-@experiment("gradient_inversion.second_order_full",
+@experiment("gradient_inversion.second_order_full", on=trial_of,
     smoke=Size(2, FEW + " in their place", networks="small", **QUICK),
     night=Size(8, FULL + f"1,000 {COMPARED}, 2,000 passes of Gauss-Newton", networks="paper", **LONG | dict(steps=1_000)),
     gpu=Size(8, FULL + f"3,000 {COMPARED}, 6,000 passes of Gauss-Newton", networks="paper", **LONG),
 )  # fmt: skip
-def second_order_full(
-    repeat: int, networks: str, attack: str, steps: int, narrow: bool = False, device: str = "cpu"
-) -> Values:
+def second_order_full(trial: Trial, networks: str, attack: str, steps: int, narrow: bool = False) -> Values:
     """Ours: Adam and Gauss-Newton for as many passes, a gradient, a J v or a J^T u each; a step of Adam takes two.
 
     At night also the photographs, weights and first noise of `architectures`.
     """
-    trial, passes = trial_of(repeat, device), 2 * steps
+    passes = 2 * steps
     yield from trial.guesses("second_order_full, ")
     attacks = {"adam": attack_of(attack, steps), "gauss_newton": GaussNewton(steps=passes, passes=passes)}
     rows = {method: [trial.images] for method in attacks}

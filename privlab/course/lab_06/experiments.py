@@ -6,6 +6,7 @@ At night `cifar10`, `mnist`, `architecture_a`, `batches` and `labels_of_a_batch`
 import itertools
 import math
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -62,15 +63,14 @@ def four_attacks(trial: Trial, steps: int, stds: list[float], shape: Settings) -
     yield "picture[photograph_april_dlg_ig_tag]", tiled([rows[:5]])
 
 
-@experiment("april_by_optimisation.cifar10",
+@experiment("april_by_optimisation.cifar10", on=trial_of,
     smoke=Size(2, "two narrow layers, 3 steps", steps=3, stds=[1.0, 0.02], shape=TINY),
     class_=Size(8, f"{SHORT}: 30 of 1,500", steps=30, stds=[1.0], shape=TWO),
     night=Size(16, B, own=True, steps=1500, stds=[1.0, 0.02], shape={}),
     paper=Size(500, B, own=True, steps=1500, stds=[1.0, 0.02], shape={}),
 )  # fmt: skip
-def cifar10(repeat: int, steps: int, stds: list[float], shape: Settings, device: str = "cpu") -> Values:
+def cifar10(trial: Trial, steps: int, stds: list[float], shape: Settings) -> Values:
     """Table 1, Figures 3, 7 and 8, section 4.2: the four attacks, and what is left of them without the position embedding's gradient."""
-    trial = trial_of(repeat, device=device)
     yield from four_attacks(trial, steps, stds, shape)
     rows = [trial.images]
     for std in stds:
@@ -84,24 +84,20 @@ def cifar10(repeat: int, steps: int, stds: list[float], shape: Settings, device:
     yield "picture[photograph_without_position_gradient]", tiled([rows])
 
 
-@experiment("april_by_optimisation.mnist", data=("mnist",),
+mnist = experiment("april_by_optimisation.mnist", on=partial(trial_of, name="mnist"), data=("mnist",),  # Table 1
     smoke=Size(2, "two narrow layers, 3 steps", steps=3, stds=[1.0], shape=TINY),
     class_=Size(8, f"{SHORT}: 30 of 800", steps=30, stds=[1.0], shape=TWO),
     night=Size(16, B, own=True, steps=800, stds=[1.0, 0.02], shape={}),
     paper=Size(500, B, own=True, steps=800, stds=[1.0, 0.02], shape={}),
-)  # fmt: skip
-def mnist(repeat: int, steps: int, stds: list[float], shape: Settings, device: str = "cpu") -> Values:
-    """Table 1: the four attacks on a digit."""
-    yield from four_attacks(trial_of(repeat, name="mnist", device=device), steps, stds, shape)
+)(four_attacks)  # fmt: skip
 
 
-@experiment("april_by_optimisation.distances",
+@experiment("april_by_optimisation.distances", on=trial_of,
     smoke=Size(2, "two narrow layers, 2 steps", steps=2, shape=TINY),
     night=Size(8, "architecture B in its paper's size, 800 steps", first=1100, steps=800, shape={}),
 )  # fmt: skip
-def distances(repeat: int, steps: int, shape: Settings, device: str = "cpu") -> Values:
+def distances(trial: Trial, steps: int, shape: Settings) -> Values:
     """Ours: what APRIL's term and TAG's absolute differences bring, alone and together, and whether each tensor should count alike."""
-    trial = trial_of(repeat, device=device)
     yield from trial.guesses("cifar10, ", SCORES)
     model, rows = victim(trial, **shape, position_std=1.0), [trial.images]
     for by in ("dlg", "april", "relative", "april_relative", "tag", "april_tag"):
@@ -110,14 +106,14 @@ def distances(repeat: int, steps: int, shape: Settings, device: str = "cpu") -> 
     yield "picture[photograph_and_distances]", tiled([rows])
 
 
-@experiment("april_by_optimisation.step_lengths",
+@experiment("april_by_optimisation.step_lengths", on=trial_of,
     smoke=Size(1, "two narrow layers, 2 steps", steps=2, lengths=[0.1, 0.01], shape=TINY),
     night=Size(4, "architecture B in its paper's size, fresh, 500 of 1,500 steps, by two step lengths that fall or stay",
         first=1200, steps=500, lengths=[0.1, 0.01], shape={}),
 )  # fmt: skip
-def step_lengths(repeat: int, steps: int, lengths: list[float], shape: Settings, device: str = "cpu") -> Values:
+def step_lengths(trial: Trial, steps: int, lengths: list[float], shape: Settings) -> Values:
     """What the paper leaves open: the four losses of squared distance by step length, its course, and alpha (0, 1, by rule)."""
-    trial, seed = trial_of(repeat, device=device), repeat + OWN_DRAW
+    seed = trial.number + OWN_DRAW
     yield from trial.guesses("cifar10, ", SCORES)
     model = victim(trial, **shape, position_std=1.0)
     received, rows = replace(trial.leak(model), labels=None), [trial.images]
@@ -129,15 +125,14 @@ def step_lengths(repeat: int, steps: int, lengths: list[float], shape: Settings,
     yield "picture[photograph_and_cells]", tiled([rows])
 
 
-@experiment("april_by_optimisation.architecture_a",
+@experiment("april_by_optimisation.architecture_a", on=trial_of,
     smoke=Size(2, "two narrow layers, 2 steps", steps=2, shape=TINY),
     class_=Size(8, f"{SHORT}: 20 of 1,500", steps=20, shape=TWO),
     night=Size(16, A, own=True, steps=1500, shape={}),
     paper=Size(500, A, own=True, steps=1500, shape={}),
 )  # fmt: skip
-def architecture_a(repeat: int, steps: int, shape: Settings, device: str = "cpu") -> Values:
+def architecture_a(trial: Trial, steps: int, shape: Settings) -> Values:
     """Figures 2 and 8 (A): the closed form and the four searches on architecture A, and one without the position gradient."""
-    trial = trial_of(repeat, device=device)
     yield from trial.guesses("cifar10, ", SCORES)
     model = victim(trial, "a", **shape, position_std=1.0)
     solved = closed_form.attention(model, trial.leak(model)).images.cpu()
@@ -172,14 +167,13 @@ def batches(repeat: int, steps: int, sizes: list[int], shape: Settings, device: 
         yield f"picture[batch_{size}, truth_above_found]", tiled([trial.images, found])
 
 
-@experiment("april_by_optimisation.labels_of_a_batch",
+@experiment("april_by_optimisation.labels_of_a_batch", on=partial(trial_of, size=4),
     smoke=Size(2, "two narrow layers, 2 steps", steps=2, shape=TINY),
     # a further try: of the first eight one claim came out open
     night=Size(8, B, own=True, first=1108, steps=1500, shape={}),
 )  # fmt: skip
-def labels_of_a_batch(repeat: int, steps: int, shape: Settings, device: str = "cpu") -> Values:
+def labels_of_a_batch(trial: Trial, steps: int, shape: Settings) -> Values:
     """Ours: APRIL on a batch of four classes, once with its labels by the row minimum and once by the last layer's bias."""
-    trial = trial_of(repeat, 4, device=device)
     yield from trial.guesses("cifar10, ", SCORES)
     model, rows = victim(trial, **shape, position_std=1.0), [trial.images]
     for rule, by in (("row_minimum", "april"), ("bias_counts", "april_by_the_bias")):
@@ -216,15 +210,14 @@ def label_rule(repeat: int, shape: Settings) -> Values:
         yield f"label_accuracy[dot_product_rule, {key}]", right / 4
 
 
-@experiment("april_by_optimisation.scale",
+@experiment("april_by_optimisation.scale", on=trial_of,
     smoke=Size(2, "two narrow layers, 3 steps", steps=3, stds=[0.02, 1.0], shape=TINY),
     class_=Size(8, "two layers, 60 steps", steps=60, stds=[0.02, 0.2, 1.0, 2.0], shape=TWO),
     night=Size(16, "architecture B in its paper's size, 300 steps",
         steps=300, stds=[0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0], shape={}),
 )  # fmt: skip
-def scale(repeat: int, steps: int, stds: list[float], shape: Settings, device: str = "cpu") -> Values:
+def scale(trial: Trial, steps: int, stds: list[float], shape: Settings) -> Values:
     """Ours: nothing changed but the standard deviation of the position embedding: what a search and the closed form find, and why."""
-    trial = trial_of(repeat, device=device)
     yield from trial.guesses("cifar10, ", SCORES)
     rows = [trial.images]
     for std in stds:
@@ -264,14 +257,13 @@ KINDS: dict[str, Settings] = {  # what the client does with its position embeddi
 }
 
 
-@experiment("april_by_optimisation.embeddings",
+@experiment("april_by_optimisation.embeddings", on=trial_of,
     smoke=Size(2, "two narrow layers, 2 steps", steps=2, shape=WIDER),
     class_=Size(8, "two layers, 60 steps", steps=60, shape=TWO),
     night=Size(16, "architecture B in its paper's size, 300 steps", steps=300, shape={}),
 )  # fmt: skip
-def embeddings(repeat: int, steps: int, shape: Settings, device: str = "cpu") -> Values:
+def embeddings(trial: Trial, steps: int, shape: Settings) -> Values:
     """A position embedding withheld, frozen as a sinusoid, or private: by the annealed search, and by algebra from the same message."""
-    trial = trial_of(repeat, device=device)
     yield from trial.guesses("cifar10, ", SCORES)
     rows = [trial.images]
     for kind, how in KINDS.items():
@@ -297,20 +289,19 @@ BEHIND: dict[str, tuple[Settings, tuple[str, ...]]] = {
 ROUNDED = {"float32": 1e-6, "float64": None}
 
 
-@experiment("april_by_optimisation.fixed_sinusoid",
+@experiment("april_by_optimisation.fixed_sinusoid", on=trial_of,
     smoke=Size(1, "two narrow layers, 1 step", steps=1, restarts=2, shape=WIDER),
     night=Size(16, "architecture B in its paper's size, fresh; a search of ours, 15 steps of L-BFGS (some 300 evaluations), three starts",
         first=1200, steps=15, restarts=3, shape={}),
 )  # fmt: skip
-def fixed_sinusoid(repeat: int, steps: int, restarts: int, shape: Settings, device: str = "cpu") -> Values:
+def fixed_sinusoid(trial: Trial, steps: int, restarts: int, shape: Settings) -> Values:
     """Ours: behind a sinusoid, which is fixed and known, a search inside the family that the first attention's gradient leaves open.
 
     Of several starts the one that ends with the lowest score counts, which the attacker sees. Behind a random embedding of low rank, at
     scale 1, as many directions are hidden: a control. Where the algebra leaves none open its answer counts.
     """
-    trial = trial_of(repeat, device=device)
     yield from trial.guesses("cifar10, ", SCORES)
-    rows, seeds = [trial.images], [(k + 1) * OWN_DRAW + repeat for k in range(restarts)]
+    rows, seeds = [trial.images], [(k + 1) * OWN_DRAW + trial.number for k in range(restarts)]
     for kind, (embedding, formats) in BEHIND.items():
         for sent in formats:
             model = victim(trial, "b", getattr(torch, sent), **shape, **embedding)
@@ -324,23 +315,22 @@ def fixed_sinusoid(repeat: int, steps: int, restarts: int, shape: Settings, devi
     yield "picture[photograph_and_inside]", tiled([rows])
 
 
-@experiment("april_by_optimisation.trained",
+@experiment("april_by_optimisation.trained", on=trial_of,
     smoke=Size(2, "two narrow layers, 2 epochs on 32 images, 2 steps", steps=2, images=32, epochs=2, **TINY),
     class_=Size(8, "two layers of width 192, 4 epochs on 400 images, 60 steps",
         steps=60, images=400, epochs=4, width=192, depth=2),
     gpu=Size(8, "architecture B in its paper's size, 15 epochs on 10,000 images, 300 steps",
         steps=300, images=10_000, epochs=15, width=384, depth=4),
 )  # fmt: skip
-def trained(repeat: int, steps: int, images: int, epochs: int, width: int, depth: int, device: str = "cpu") -> Values:
+def trained(trial: Trial, steps: int, images: int, epochs: int, width: int, depth: int) -> Values:
     """Two victims, drawn at 0.02 and at 1, trained alike on images of the repeat's own, then searched."""
-    trial = trial_of(repeat, device=device)
     yield from trial.guesses("cifar10, ", SCORES)
     recipe = replace(training.RECIPES["smoke"], epochs=epochs)
-    members = torch.randperm(50_000, generator=torch.Generator().manual_seed(repeat))[:images]
+    members = torch.randperm(50_000, generator=torch.Generator().manual_seed(trial.number))[:images]
     for std in (0.02, 1.0):
         model, history = training.victim(
-            "vit_cifar", recipe, images=members, test=1_000, sample=200, seed=abs(repeat), device=device, progress=False,
-            model=dict(embed_dim=width, depth=depth, position_std=std),
+            "vit_cifar", recipe, images=members, test=1_000, sample=200, seed=abs(trial.number), device=trial.device,
+            progress=False, model=dict(embed_dim=width, depth=depth, position_std=std),
         )  # fmt: skip
         yield from trial.scores(f"trained, {word(std)}", final(invert("annealed", trial, model, steps)))
         yield f"test_accuracy[trained, {word(std)}]", history.test_accuracy[-1]

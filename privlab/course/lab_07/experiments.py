@@ -2,6 +2,7 @@
 
 import statistics
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -26,16 +27,16 @@ from privlab.leak import observe
 SHORT = "a small ViT, batches of 2, {} steps"
 
 
-@experiment("gradvit.labels", protocol=2,  # 1 added shares up one by one, so that ten times right was not quite 1
+@experiment("gradvit.labels", on=partial(client, size=4),
+    protocol=2,  # 1 added shares up one by one, so that ten times right was not quite 1
     smoke=Size(1, "small networks", batches=3, width=128, images=96, epochs=2),
     class_=Size(8, "small networks, trained on 400 photographs", batches=10, width=256, images=400, epochs=3, first=16),
     night=Size(12, "small networks, trained on 5,000 photographs", batches=40, images=5_000, epochs=10, first=1_012),
 )  # fmt: skip
-def labels(repeat: int, batches: int, images: int, epochs: int, width: int = 384, device: str = "cpu") -> Values:
+def labels(trial: Trial, batches: int, images: int, epochs: int, width: int = 384) -> Values:
     """Share of the labels of four images that each rule reads off the last layer: fresh and trained victims, labels distinct or drawn."""
-    trial = client(repeat, 4, device=device)
     victims = {
-        "vit, fresh": vit(trial.number, 1.0, device, width=width),
+        "vit, fresh": vit(trial.number, 1.0, trial.device, width=width),
         "vit, trained": trained(trial, "vit", images, epochs, embed_dim=width),
         "resnet, fresh": trial.network("resnet_cifar", channels=CHANNELS),
         "resnet, trained": trained(trial, "resnet", images, epochs),
@@ -49,7 +50,7 @@ def labels(repeat: int, batches: int, images: int, epochs: int, width: int = 384
         for kind, some in drawn.items():
             for rule in ("row_minimum", "bias_minimum", "bias_counts"):
                 yield f"label_accuracy[{rule}, {who}, {kind}]", share_of_labels(rule, model, some)
-    usual = share_of_labels("row_minimum", vit(trial.number, 0.02, device, width=width), drawn["distinct"])
+    usual = share_of_labels("row_minimum", vit(trial.number, 0.02, trial.device, width=width), drawn["distinct"])
     yield "label_accuracy[row_minimum, vit, fresh, distinct, std_0p02]", usual
 
 
@@ -64,15 +65,14 @@ def share_of_labels(rule: str, model: nn.Module, batches: list[tuple[Tensor, Ten
     return statistics.mean(found)
 
 
-@experiment("gradvit.exchanged_patches",
+@experiment("gradvit.exchanged_patches", on=partial(client, size=2),
     smoke=Size(1, "a fresh small ViT", width=128), class_=Size(16, "a fresh small ViT")
 )  # fmt: skip
-def exchanged_patches(repeat: int, width: int = 384, device: str = "cpu") -> Values:
+def exchanged_patches(trial: Trial, width: int = 384) -> Values:
     """Eq. 3 of the true batch with two neighbouring patches exchanged, as a share of that of noise."""
-    trial = client(repeat, 2, device=device)
     images, noise = trial.images, random_noise(trial)
     for name, std in STDS.items():
-        model = vit(trial.number, std, device, width=width)
+        model = vit(trial.number, std, trial.device, width=width)
         leak, other, far = (observe(model, x, trial.labels) for x in (images, exchanged(images), noise))
         gap, whole = (objectives.layer_norms(images, each.grads, leak).item() for each in (other, far))
         yield f"grad_loss_ratio[exchanged_over_noise, {name}]", gap / whole
@@ -129,14 +129,13 @@ def ablation(
         yield f"picture[photographs_and_rows, {name}]", tiled(pictures)
 
 
-@experiment("gradvit.attacks",
+@experiment("gradvit.attacks", on=partial(client, size=2),
     smoke=Size(1, "small trained networks, 3 steps", steps=3, images=96, epochs=2, width=96),
     class_=Size(8, "small trained networks, batches of 2, 20 steps", steps=20, width=256, images=400, epochs=3),
     night=Size(12, "small trained networks, batches of 2, 600 steps", steps=600, images=5_000, epochs=10),
 )  # fmt: skip
-def attacks(repeat: int, steps: int, images: int, epochs: int, width: int = 384, device: str = "cpu") -> Values:
+def attacks(trial: Trial, steps: int, images: int, epochs: int, width: int = 384) -> Values:
     """Table 1: GradViT beside other attacks, on a small trained ViT (of either scale) and a small trained ResNet. No registration."""
-    trial = client(repeat, 2, device=device)
     yield from trial.guesses(which=SCORES)
     yield from trial.scores("random_noise", random_noise(trial), SCORES)
     victims = {
@@ -173,18 +172,17 @@ def rivals(name: str, model: Any, steps: int) -> dict[str, tuple[GradientMatchin
     return methods
 
 
-@experiment("gradvit.patch_size",
+@experiment("gradvit.patch_size", on=partial(client, size=2),
     smoke=Size(1, SHORT.format(2), steps=2, width=64),
     class_=Size(8, SHORT.format(20), steps=20),
     night=Size(12, SHORT.format(600), steps=600),
 )  # fmt: skip
-def patch_size(repeat: int, steps: int, width: int = 192, device: str = "cpu") -> Values:
+def patch_size(trial: Trial, steps: int, width: int = 192) -> Values:
     """Section 6.2: the same small ViT with patches of 4 and of 8 pixels. GradViT without image prior, whose steps are the cheaper."""
-    trial = client(repeat, 2, device=device)
     yield from trial.guesses(which=SCORES)
     for name, std in STDS.items():
         for side in (4, 8):
-            model = vit(trial.number, std, device, width=width, patch_size=side)
+            model = vit(trial.number, std, trial.device, width=width, patch_size=side)
             found = search(trial, gradvit(steps).without("statistics"), model).images
             yield from trial.scores(f"patch_{side}, {name}", found, SCORES)
 

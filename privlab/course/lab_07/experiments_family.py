@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import torch.nn.functional as F
 
 from privlab.attacks.gradient_inversion import GradientMatching, Term, objectives, presets
 from privlab.attacks.gradient_inversion.search import cosine
-from privlab.experiments import Size, Values, experiment, tiled
+from privlab.experiments import Size, Trial, Values, experiment, tiled
 from privlab.experiments.trial import mean_photograph
 from privlab.experiments.victims.batch_family import CURVED, family, gauss_newton, lbfgs, shrunk
 from privlab.experiments.victims.batches import client, gradvit, search, trained, vit
@@ -56,18 +57,15 @@ def ways(
         yield f"picture[photographs_and_ways, {key}]", tiled(pictures)
 
 
-@experiment("batch_family.harder_victims",
+@experiment("batch_family.harder_victims", on=partial(client, size=2),
     smoke=Size(1, "small ViTs, 1 step of L-BFGS", steps=1, images=96, epochs=2, width=256, passes=8),
     class_=Size(8, "small ViTs, 2 steps of L-BFGS (some 40 evaluations)", steps=2, width=256, images=400, epochs=3),
     night=Size(12, "small ViTs, 15 steps of L-BFGS (some 300 evaluations)", steps=15, images=5_000, epochs=10),
 )  # fmt: skip
-def harder_victims(
-    repeat: int, steps: int, images: int, epochs: int, width: int = 384, passes: int = 0, device: str = "cpu"
-) -> Values:
+def harder_victims(trial: Trial, steps: int, images: int, epochs: int, width: int = 384, passes: int = 0) -> Values:
     """Searches inside the family of a batch of two where they have a harder time: timm's position embedding, and a ViT that has learnt."""
-    trial = client(repeat, 2, device=device)
     victims = {
-        "std_0p02": vit(trial.number, 0.02, device, width=width),
+        "std_0p02": vit(trial.number, 0.02, trial.device, width=width),
         "trained": trained(trial, "vit", images, epochs, embed_dim=width),
     }
     for case, model in victims.items():

@@ -6,6 +6,7 @@ with. The attacker sees the gradients of some parameters alone: a part, such as 
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -91,15 +92,14 @@ def curvature(model: Any, seed: int) -> float:
     return total / 4
 
 
-@experiment("tracing_the_source.parts",
+@experiment("tracing_the_source.parts", on=client,
     smoke=Size(2, FEW, steps=8, **SMALL),
     class_=Size(8, SOME.format(120), steps=120, **SMALL),
     night=Size(6, STOCK.format("S", "1,000", ""), shape="vit_s", steps=1_000, **PAPERS),
     gpu=Size(8, STOCK.format("B", "3,000", ""), shape="vit_b", steps=3_000, **PAPERS),
 )  # fmt: skip
-def parts(repeat: int, shape: str, attack: str, steps: int, weights: Sequence[float], device: str = "cpu") -> Values:
+def parts(trial: Trial, shape: str, attack: str, steps: int, weights: Sequence[float]) -> Values:
     """Zhang et al. 2024, Table 6: the same search with all gradients and with one part alone, at several regularisation weights."""
-    trial = client(repeat, device)
     yield from trial.guesses()
     model = victim(trial, shape)
     leak, pictures, seen = trial.leak(model), [trial.images], selections(model)
@@ -122,17 +122,14 @@ def reached(trial: Trial, attack: GradientMatching, model: nn.Module, names: lis
     return metrics.psnr(trial.search(attack, model, trial.leak(model, names)).images, trial.images).item()
 
 
-@experiment("tracing_the_source.best_weights",
+@experiment("tracing_the_source.best_weights", on=client,
     smoke=Size(1, FEW, shape="three_blocks", steps=8, weights=[1.0, 0.1], chosen=["attention", "mlp"]),
     night=Size(4, STOCK.format("S", 300, " of a shorter attack"), first=1100,
         shape="vit_s", steps=300, weights=[1.0, 0.1, 10.0], chosen=["attention", "mlp", "norm"]),
 )  # fmt: skip
-def best_weights(
-    repeat: int, shape: str, steps: int, weights: Sequence[float], chosen: Sequence[str], device: str = "cpu"
-) -> Values:
+def best_weights(trial: Trial, shape: str, steps: int, weights: Sequence[float], chosen: Sequence[str]) -> Values:
     """Parts of a ViT, each at the weight on smoothness that suits it: the best by the truth, and that which does best on a photograph of
     the attacker's own, whose gradient they compute on the same network."""
-    trial = client(repeat, device)
     images, labels = data.load("cifar10").take([trial.number])
     own = replace(trial, images=images, labels=labels)
     yield from trial.guesses()
@@ -152,13 +149,12 @@ ROWS = ("all", "without_first", "without_middle", "without_last", "attention", "
 ALONE = ("only_first", "only_middle", "only_last", "withheld")
 
 
-@experiment("tracing_the_source.depth",
+@experiment("tracing_the_source.depth", on=client,
     smoke=Size(2, FEW, steps=8, images=64, epochs=2),
     class_=Size(8, SOME.format(60) + "; trained for 3 epochs on 800 images", steps=60, images=800, epochs=3),
 )  # fmt: skip
-def depth(repeat: int, steps: int, images: int, epochs: int, device: str = "cpu") -> Values:
+def depth(trial: Trial, steps: int, images: int, epochs: int) -> Values:
     """A third of the blocks withheld, or sent alone; attention or MLP alone: on a fresh and on a trained victim, by two distances."""
-    trial = client(repeat, device)
     yield from trial.guesses("depth, ")
     seed, recipe = trial.number, replace(training.RECIPES["smoke"], epochs=epochs)
     members = torch.randperm(50_000, generator=torch.Generator().manual_seed(seed))[:images]
@@ -183,16 +179,13 @@ def depth(repeat: int, steps: int, images: int, epochs: int, device: str = "cpu"
         yield f"psnr[trained_layer_norms, {row}]", reached(trial, own, trained, names)
 
 
-@experiment("layer_gradients.depth_and_components",
+@experiment("layer_gradients.depth_and_components", on=partial(batches.client, size=2),
     smoke=Size(1, "a small trained ViT, 2 steps", steps=2, images=96, epochs=2, width=96),
     class_=Size(8, "a small trained ViT of three blocks, 20 steps", steps=20, images=400, epochs=3, width=192),
     night=Size(12, "a small trained ViT of three blocks, 600 steps", steps=600, images=5_000, epochs=10),
 )  # fmt: skip
-def depth_and_components(
-    repeat: int, steps: int, images: int, epochs: int, width: int = 384, device: str = "cpu"
-) -> Values:
+def depth_and_components(trial: Trial, steps: int, images: int, epochs: int, width: int = 384) -> Values:
     """Hatamizadeh et al. 2022, Tables 4 and 5: GradViT on a batch of two, without a third of the blocks, or by one component alone."""
-    trial = batches.client(repeat, 2, device=device)
     yield from trial.guesses(which=batches.SCORES)
     for name, std in batches.STDS.items():
         model = batches.trained(trial, "vit", images, epochs, embed_dim=width, depth=3, position_std=std)

@@ -16,7 +16,7 @@ from privlab.attacks.gradient_inversion import GaussNewton, adaptive, objectives
 from privlab.experiments import Settings, Size, Values, experiment, tiled
 from privlab.experiments.trial import relative_residual
 from privlab.experiments.victims import designs
-from privlab.experiments.victims.designs import SCORES, matching
+from privlab.experiments.victims.designs import SCORES, DesignTrial, matching
 from privlab.leak import Leak, observe
 from privlab.models import morph
 
@@ -40,18 +40,17 @@ def by_tensor(leak: Leak) -> objectives.Objective:
     return objectives.weighted(objectives.cosine_distance, lengths)
 
 
-@experiment("fourteen_steps.steps",
+@experiment("fourteen_steps.steps", on=designs.trial,
     smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, patience=4, chosen=ALL, **QUARTER),
     class_=Size(8, f"{SMALL}, 60 steps and 400", steps=60, patience=400, chosen=ALL, **QUARTER),
     night=Size(8, f"{PAPERS}, eleven of the steps, {ONE_EACH}", own=True, patience=3_000, chosen=NIGHT, **FULL),
     gpu=Size(8, f"{PAPERS}, {ONE_EACH}", own=True, patience=3_000, chosen=ALL, **FULL),
     paper=Size(10, PAPERS, own=True, patience=3_000, chosen=ALL, **FULL),
 )  # fmt: skip
-def steps(repeat: int, steps: int, patience: int, chosen: Sequence[int], device: str = "cpu", **how: Any) -> Values:
+def steps(trial: DesignTrial, patience: int, chosen: Sequence[int]) -> Values:
     """Table 8: one photograph, one start, a draw of weights for each step; steps 8 to 10 by the paper's search, for longer."""
-    trial = designs.trial(repeat, steps=steps, device=device, **how)
     yield from trial.guesses("cifar10, ", f"{SCORES} lpips")
-    moments = {round(steps * share) for share in (0, 1 / 60, 1 / 30, 1 / 6, 1 / 3, 1)}  # of the paper's Figure 7
+    moments = {round(trial.steps * share) for share in (0, 1 / 60, 1 / 30, 1 / 6, 1 / 3, 1)}  # of the paper's Figure 7
     shots: Settings = dict(snapshots=tuple(sorted(moments)))
     results = {n: trial.inverted(trial.design(n), **shots) for n in chosen}
     for n, result in results.items():
@@ -64,13 +63,12 @@ def steps(repeat: int, steps: int, patience: int, chosen: Sequence[int], device:
     yield "picture[way]", tiled([[s.images for s in result.snapshots] for result in shown])
 
 
-@experiment("fourteen_steps.jumps",
+@experiment("fourteen_steps.jumps", on=designs.trial,
     smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, **QUARTER),
     night=Size(8, f"{PAPERS}, steps 3, 4, 11 and 12, {ONE_EACH}", own=True, first=1200, **FULL),
 )  # fmt: skip
-def jumps(repeat: int, device: str = "cpu", **how: Any) -> Values:
+def jumps(trial: DesignTrial) -> Values:
     """Table 8 once more, at two of the three jumps that the paper names: to patches (steps 3 and 4), and to LayerNorm (11 and 12)."""
-    trial = designs.trial(repeat, device=device, **how)
     yield from trial.guesses("cifar10, ", SCORES)
     images = [trial.images]
     for n in JUMPS:
@@ -79,17 +77,16 @@ def jumps(repeat: int, device: str = "cpu", **how: Any) -> Values:
     yield "picture[photograph_and_steps]", tiled([images])
 
 
-@experiment("fourteen_steps.distances",
+@experiment("fourteen_steps.distances", on=designs.trial,
     smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, chosen=[8, 9], **QUARTER),
     class_=Size(8, f"{SMALL}, 60 steps", steps=60, chosen=AROUND_GELU, **QUARTER),
     night=Size(8, "the paper's networks, 300 steps of its search", first=1100, chosen=AROUND_GELU, **MIDDLE),
 )  # fmt: skip
-def distances(repeat: int, chosen: Sequence[int], device: str = "cpu", **how: Any) -> Values:
+def distances(trial: DesignTrial, chosen: Sequence[int]) -> Values:
     """Steps 8 to 10 by the angle between whole gradients, and `by_tensor`; the paper's networks fade where each block ends with a GELU.
 
     from_grey: of a grey image's gradient from the photograph's, in double precision.  spread: standard deviation of the last features.
     """
-    trial = designs.trial(repeat, device=device, **how)
     yield from trial.guesses("cifar10, ", SCORES)
     pictures = [trial.images]
     for n in chosen:
@@ -101,7 +98,7 @@ def distances(repeat: int, chosen: Sequence[int], device: str = "cpu", **how: An
             pictures.append(trial.search(attack, model, leak).images)
             yield from trial.scores(f"{name}, step_{n}", pictures[-1], SCORES)
         exact = model.double()
-        x = trial.images.double().to(device)
+        x = trial.images.double().to(trial.device)
         grey, sent = (observe(exact, image, trial.labels) for image in (torch.full_like(x, 0.5), x))
         for name, distance in ways.items():
             yield f"from_grey[{name}, step_{n}]", distance(x, grey.grads, sent).item()
@@ -110,27 +107,25 @@ def distances(repeat: int, chosen: Sequence[int], device: str = "cpu", **how: An
     yield "picture[photograph_whole_and_by_tensor]", tiled([pictures])
 
 
-@experiment("fourteen_steps.weightless",
+@experiment("fourteen_steps.weightless", on=designs.trial,
     smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, **QUARTER),
     class_=Size(8, f"{SMALL}, 60 steps", steps=60, **QUARTER),
     night=Size(8, "the paper's network, 300 steps of its search", first=1100, **MIDDLE),
 )  # fmt: skip
-def weightless(repeat: int, device: str = "cpu", **how: Any) -> Values:
+def weightless(trial: DesignTrial) -> Values:
     """Step 9 by whole gradients and exact derivatives, without any wish for a smooth picture: is it the weight that hides it?"""
-    trial = designs.trial(repeat, device=device, **how)
     yield from trial.guesses("weightless, ")
     attack = replace(matching(trial.attack, trial.steps).without("smoothness"), derivative="exact")
     yield from trial.scores("weightless, step_9", trial.search(attack, trial.design(9)).images, SCORES)
 
 
-@experiment("fourteen_steps.searches",
+@experiment("fourteen_steps.searches", on=designs.trial,
     smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, passes=8, **QUARTER),
     class_=Size(8, f"{SMALL}, 60 steps, 120 passes", steps=60, passes=120, **QUARTER),
     gpu=Size(8, "the paper's networks, 3,000 steps, 6,000 passes", passes=6_000, **FULL),
 )  # fmt: skip
-def searches(repeat: int, passes: int, device: str = "cpu", **how: Any) -> Values:
+def searches(trial: DesignTrial, passes: int) -> Values:
     """The same steps by other searches: Adam at a fair weight of smoothness, and Gauss-Newton; and how far a grey image's gradient is."""
-    trial = designs.trial(repeat, device=device, **how)
     yield from trial.guesses("cifar10, ", SCORES)
     apart = []
     for n in ALL:
@@ -148,19 +143,19 @@ def searches(repeat: int, passes: int, device: str = "cpu", **how: Any) -> Value
     yield "from_grey_ratio[largest_over_smallest]", max(apart) / min(apart)
 
 
-@experiment("fourteen_steps.reasons", data=("cifar10", "imagenet_samples"),
+@experiment("fourteen_steps.reasons", on=designs.trial, data=("cifar10", "imagenet_samples"),
     smoke=Size(1, f"five of the steps, {SMALL}, 2 steps",
         steps=2, public=1, block=16, side=64, chosen=[1, 8, 9, 10, 14], **QUARTER),
     class_=Size(8, f"{SMALL}, 60 steps, squares of 4 x 4 pixels", steps=60, block=4, side=224, chosen=ALL, **QUARTER),
     gpu=Size(8, PAPERS, block=4, side=224, chosen=ALL, **FULL),
 )  # fmt: skip
-def reasons(repeat: int, block: int, side: int, chosen: Sequence[int], device: str = "cpu", **how: Any) -> Values:
+def reasons(trial: DesignTrial, block: int, side: int, chosen: Sequence[int]) -> Values:
     """What may explain the table: how well gradients tell images apart, whether downhill leads home, how far a network sees.
 
     block: side of the squares of pixels that the Jacobian is taken along.  side: of the photographs that receptive fields are measured on.
     The rank correlations are over the steps of this repeat.
     """
-    trial, wide = designs.trial(repeat, device=device, **how), data.load("imagenet_samples")
+    wide = data.load("imagenet_samples")
     views = torch.cat([wide.one((2 * trial.number + i) % len(wide), size=side)[0] for i in range(2)])
     found: dict[str, dict[int, float]] = {n: {} for n in ("effective_rank", "condition", "bearing", "receptive_area")}
     leaked: dict[str, dict[int, float]] = {"psnr": {}, "fair_psnr": {}}

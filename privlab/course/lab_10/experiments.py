@@ -12,7 +12,7 @@ from torch import nn
 from privlab import data
 from privlab.experiments import Settings, Size, Values, experiment, tiled
 from privlab.experiments.victims import designs, shadow_fleets
-from privlab.experiments.victims.designs import SCORES
+from privlab.experiments.victims.designs import SCORES, DesignTrial
 from privlab.models import morph
 from privlab.training import RECIPES
 
@@ -43,10 +43,10 @@ SEARCHES: dict[str, Any] = dict(
 )
 
 
-@experiment("micro_designs.activations", **SEARCHES)
-def activations(repeat: int, device: str = "cpu", **how: Any) -> Values:
+@experiment("micro_designs.activations", on=designs.trial, **SEARCHES)
+def activations(trial: DesignTrial) -> Values:
     """Figure 8 on step 9: eight patterns of two kinds at one weight of smoothness; five of them at a fair one; two with He's draw."""
-    trial, images = designs.trial(repeat, device=device, **how), {}
+    images = {}
     yield from trial.guesses("cifar10, ", SCORES)
     for kind, pattern in itertools.product(KINDS, PATTERNS):
         design = partial(trial.design, 9, activation=kind, activations=pattern)
@@ -61,10 +61,10 @@ def activations(repeat: int, device: str = "cpu", **how: Any) -> Values:
     yield "picture[patterns]", tiled([[trial.images, *(images[kind, p] for p in PATTERNS)] for kind in KINDS])
 
 
-@experiment("micro_designs.stems", **SEARCHES)
-def stems(repeat: int, device: str = "cpu", **how: Any) -> Values:
+@experiment("micro_designs.stems", on=designs.trial, **SEARCHES)
+def stems(trial: DesignTrial) -> Values:
     """Figure 9a on steps 9 and 14, at one weight and at a fair one; and on step 9 two stems between, which differ in one thing each."""
-    trial, fair = designs.trial(repeat, device=device, **how), {}
+    fair = {}
     yield from trial.guesses("cifar10, ", SCORES)
     for step, (name, changes) in itertools.product((9, 14), STEMS.items()):
         model = trial.design(step, **changes)
@@ -82,10 +82,9 @@ def stems(repeat: int, device: str = "cpu", **how: Any) -> Values:
     yield "picture[stems]", tiled([[trial.images, *rungs.values()]])
 
 
-@experiment("micro_designs.norms", **SEARCHES)
-def norms(repeat: int, device: str = "cpu", **how: Any) -> Values:
+@experiment("micro_designs.norms", on=designs.trial, **SEARCHES)
+def norms(trial: DesignTrial) -> Values:
     """Figure 9b in eval mode, on steps 9 and 14, at one weight and at a fair one."""
-    trial = designs.trial(repeat, device=device, **how)
     yield from trial.guesses("cifar10, ", SCORES)
     for step, norm in itertools.product((9, 14), ("bn", "ln")):
         model = trial.design(step, norm=norm)
@@ -93,10 +92,9 @@ def norms(repeat: int, device: str = "cpu", **how: Any) -> Values:
         yield from trial.scores(f"fair, step_{step}, {norm}", trial.calibrated(model), SCORES)
 
 
-@experiment("micro_designs.modes", **SEARCHES)
-def modes(repeat: int, device: str = "cpu", **how: Any) -> Values:
+@experiment("micro_designs.modes", on=partial(designs.trial, side=64), **SEARCHES)
+def modes(trial: DesignTrial) -> Values:
     """Figure 9b on step 11, at 64 x 64 pixels as train mode needs: BatchNorm's two modes, no norm, LayerNorm, and its own part withheld."""
-    trial = designs.trial(repeat, side=64, device=device, **how)
     yield from trial.guesses("cifar10, ", SCORES)
     layered = trial.design(11, norm="ln")
     networks: dict[str, tuple[nn.Module, Sequence[str]]] = {
@@ -122,15 +120,14 @@ def without_norms(model: nn.Module) -> nn.Module:
     return model
 
 
-@experiment("micro_designs.norm_free",
+@experiment("micro_designs.norm_free", on=designs.trial,
     smoke=Size(1, SMALL, **QUARTER),
     class_=Size(8, SMALL, **QUARTER),
     paper=Size(8, "full networks", width=1.0),
 )  # fmt: skip
-def norm_free(repeat: int, device: str = "cpu", **shape: Any) -> Values:
+def norm_free(trial: DesignTrial) -> Values:
     """What BatchNorm in eval mode does to a fresh network: the relative error of its logits without any norm."""
-    trial = designs.trial(repeat, device=device, **shape)
-    image = data.NORMALISE["cifar10"](trial.images).to(device)
+    image = data.NORMALISE["cifar10"](trial.images).to(trial.device)
     for step in (9, 11):
         network = trial.design(step)
         with torch.no_grad():
@@ -138,10 +135,10 @@ def norm_free(repeat: int, device: str = "cpu", **shape: Any) -> Values:
         yield f"relative_error[step_{step}, bn_eval, no_norm]", ((whole - left).norm() / left.norm()).item()
 
 
-@experiment("micro_designs.switches", **SEARCHES)
-def switches(repeat: int, device: str = "cpu", **how: Any) -> Values:
+@experiment("micro_designs.switches", on=designs.trial, **SEARCHES)
+def switches(trial: DesignTrial) -> Values:
     """All sixteen combinations of four switches on step 9, each at its fair weight; main effects and interactions are in dB of PSNR."""
-    trial, images, psnr = designs.trial(repeat, device=device, **how), [], []
+    images, psnr = [], []
     yield from trial.guesses("cifar10, ", SCORES)
     for combination in COMBINATIONS:
         changes: dict[str, Any] = {}
