@@ -97,13 +97,6 @@ class Experiment:
         parts = [self.name, self.protocol, self.size(size).settings, {name: _hash(name) for name in self.data}]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
-    def like(self, name: str, *, given: Mapping[str, Any] = {}, **sizes: Any) -> "Experiment":
-        """The same function under another address, at other sizes.
-
-        given: arguments that are the same at all sizes, and no part of a digest.  sizes: as `experiment` takes them.
-        """
-        return experiment(name, **{"data": self.data, **sizes})(partial(self.measure, **given))
-
     def __call__(self, repeat: int, size: str, device: str = "cpu") -> Values:
         """The values of one repeat, as they are measured."""
         more = {"device": device} if self.takes_device else {}
@@ -134,7 +127,7 @@ _REGISTRY: dict[str, Experiment] = {}
 def experiment(
     name: str, *, on: Callable[..., Any] | None = None, protocol: int = 1, data: Sequence[str] = ("cifar10",), **sizes: Size
 ) -> Callable[[Callable[..., Values]], Experiment]:  # fmt: skip
-    """Register the decorated function under its address, such as "gradient_inversion.architectures".
+    """Register a function under its address, such as "gradient_inversion.architectures"; one function may stand under several.
 
     on: makes what the function is called with, such as a Trial, of the repeat's number, the device, and those settings that the function
     does not take; if not given it is called with the number itself, and with the device where it takes one.

@@ -49,19 +49,29 @@ def again(walk, **sizes):
 def test_a_decorated_function_is_an_experiment_and_the_same_is_another_elsewhere(walk):
     assert walk.name == "invented.walk" and [*walk.sizes] == ["smoke", "class"] and walk.range("class") == range(6)
     assert len(walk.digest("smoke")) == 12 and walk.digest("smoke") != walk.digest("class")
-    run = walk.like(
-        "invented.run", given=dict(device="meta"), smoke=Size(1, "x"), class_=Size(3, "y", first=7, seconds=0.1)
-    )
-    assert experiments.find("invented.run") is run and run.data == walk.data and run.range("class") == range(7, 10)
-    assert run.size("class").settings == dict(seconds=0.1) and run.measure.keywords == dict(device="meta")
+    run = experiment("invented.run", data=(), smoke=Size(1, "x"), class_=Size(3, "y", first=7))(walk.measure)
+    assert experiments.find("invented.run") is run and run.range("class") == range(7, 10)
     assert next(run(3, "smoke")) == next(walk(3, "smoke")) and run.digest("smoke") != walk.digest("smoke")
+
+
+def test_what_an_experiment_is_on_is_made_of_the_settings_that_it_does_not_take(walk):
+    @experiment("invented.on", on=lambda *number, **about: (*number, about), data=(), smoke=Size(1, "x", far=1, near=2))
+    def on(trial, near):
+        yield "seen", (trial, near)
+
+    assert on.takes_device and [*on(3, "smoke", "meta")] == [("seen", ((3, dict(device="meta", far=1)), 2))]
 
 
 def test_each_function_takes_the_settings_of_all_its_sizes():
     for one in map(experiments.find, protocol.names()):
         assert [*one.sizes] == [size for size in evidence.SIZES if size in one.sizes]  # from the cheapest up
+        on, measure = getattr(one.measure, "args", (None, one.measure))
+        takes = inspect.signature(measure).parameters
         for size in one.sizes.values():
-            inspect.signature(one.measure).bind(0, **size.settings)
+            own = {name: value for name, value in size.settings.items() if not on or name in takes}
+            inspect.signature(measure).bind(0, **own)
+            rest = {name: value for name, value in size.settings.items() if name not in own}
+            assert not rest or inspect.signature(on).bind(0, **rest)
 
 
 def test_an_unknown_name_has_a_nearest(walk):

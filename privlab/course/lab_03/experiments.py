@@ -19,15 +19,14 @@ from privlab.attacks.attribute_inference import Score
 from privlab.data.attributes import Described
 from privlab.data.splits import FourWay
 from privlab.experiments import Settings, Size, Values, experiment
-from privlab.experiments.victims.shadow_fleets import FAMILIES, Architecture, at_matched_gap
+from privlab.experiments.victims.shadow_fleets import FAMILIES, RECIPE, Architecture, at_matched_gap
 from privlab.models import representations
 from privlab.models.representations import LAST
 from privlab.training import RECIPES, shadow_models
 from privlab.training.shadow_models import Fleet
 
-SMOKE: dict[str, Any] = dict(epochs=2, batch_size=32, lr=2e-3, warmup_epochs=1)
-CLASS, LONGER = SMOKE | dict(epochs=36), SMOKE | dict(epochs=45)
-NIGHT: Settings = dict(epochs=40, batch_size=64, lr=1e-3, warmup_epochs=2, precision="auto")
+SMOKE, CLASS, LONGER = (dict(RECIPE["smoke"], epochs=epochs) for epochs in (2, 36, 45))
+NIGHT = dict(RECIPE["night"], epochs=40)
 PAPER: Settings = RECIPES["zhang2024_attribute"].settings()
 PROOF = "0.3 M parameters, 100 images a part, 2 epochs: it proves the code"
 KIND = "the kind of thing, behind animal or vehicle"
@@ -125,11 +124,11 @@ def architectures(
 
 
 # a quarter more epochs, so that a Swin of 0.3 M parameters knows its training images; without a bottleneck
-longer = architectures.like("attribute_inference.longer",
+longer = experiment("attribute_inference.longer",
     smoke=Size(1, PROOF, families="small", images=400, recipe=SMOKE, every=1, probe_epochs=5),
     class_=Size(8, f"networks of 0.3 M parameters on CIFAR-10, 480 images a part, 45 epochs; {KIND}",
         first=100, families="small", images=1_920, recipe=LONGER, every=5, probe_epochs=30),
-)  # fmt: skip
+)(architectures.measure)  # fmt: skip
 
 
 @experiment("attribute_inference.mark",

@@ -13,8 +13,8 @@ from privlab import data
 from privlab.experiments import Settings, Size, Values, experiment, tiled
 from privlab.experiments.victims import designs, shadow_fleets
 from privlab.experiments.victims.designs import SCORES, DesignTrial
+from privlab.experiments.victims.shadow_fleets import RECIPE
 from privlab.models import morph
-from privlab.training import RECIPES
 
 KINDS, PATTERNS = ("relu", "gelu"), morph.PATTERNS[::-1]  # 111 first
 PLACES = ("111", "110", "010", "001", "000")  # patterns that are attacked at a fair weight, too
@@ -168,19 +168,15 @@ MEMBERS: dict[str, Settings] = {
 }
 
 
-def recipe(epochs: int, **more: Any) -> dict[str, Any]:
-    return dict(epochs=epochs, batch_size=32, lr=2e-3, warmup_epochs=1) | more
-
-
 @experiment("micro_designs.membership", protocol=2,  # 1 asked about mirror images that no model had seen
     smoke=Size(1, "an eighth of the channels, 4 models a design, 20 images a model",
-        images=40, models=4, recipe=recipe(2, batch_size=10), every=1, **EIGHTH),
+        images=40, models=4, recipe=dict(RECIPE["smoke"], batch_size=10), every=1, **EIGHTH),
     class_=Size(8, "an eighth of the channels, one block a stage, 4 models a design, 150 images a model, trained without mixup",
-        images=300, models=4, recipe=recipe(24), every=4, first=16, **EIGHTH),
+        images=300, models=4, recipe=dict(RECIPE["smoke"], epochs=24), every=4, first=16, **EIGHTH),
     night=Size(8, f"{SMALL}, 4 models a design, 2,500 images a model, trained without mixup", first=1_008,
-        images=5_000, models=4, recipe=recipe(60, batch_size=64, lr=1e-3, precision="auto"), every=6, **QUARTER),
+        images=5_000, models=4, recipe=dict(RECIPE["night"], epochs=60, warmup_epochs=1), every=6, **QUARTER),
     gpu=Size(5, "full networks, 4 models a design, 5,000 images a model, the paper's recipe",
-        images=10_000, models=4, recipe=RECIPES["zhang2024_membership"].settings(), every=20, width=1.0),
+        images=10_000, models=4, recipe=RECIPE["paper"], every=20, width=1.0),
 )  # fmt: skip
 def membership(
     repeat: int, images: int, models: int, recipe: Settings, every: int, device: str = "cpu", **shape: Any

@@ -1,12 +1,14 @@
 """Lab 13: what a client or a designer can change, what attackers who know it have left, and what it costs the task."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 
 from privlab import models
+from privlab.attacks.gradient_inversion import label_recovery
 from privlab.defences import dp_sgd, noise_budget
 from privlab.defences.updates import UpdateDefence
 from privlab.experiments import Settings, Size, Values, experiment, tiled
@@ -86,7 +88,8 @@ def one_update(
         for column, value in row.items():
             yield f"psnr[matrix, {name}, {column}]", value
         yield f"psnr[strongest, {name}]", max(row.values())
-        yield f"label_accuracy[matrix, {name}]", client.label_left(defence)
+        label = label_recovery.bias_minimum(client.network, replace(client.sent(defence), labels=None))
+        yield f"label_accuracy[matrix, {name}]", float(label.item() == client.label.item())
     for name in embeddings:
         changed = {**of, "changes": {**of["changes"], **EMBEDDINGS[name]}}
         fixed = Client(repeat, **changed, device=device)
@@ -117,14 +120,12 @@ def training_cost(
     pair = Pair(repeat, members, epochs, device)
     undefended = pair.trained(model, changes, at=stops)
     path = [(10.0, 50.0)]  # task accuracy and AUC, from a coin on
-    for epoch in stops:
-        task, auc, _ = pair.membership(undefended, epoch)
-        yield f"task_acc[stopped_{epoch}]", task
-        yield f"auc[stopped_{epoch}]", auc
+    for epoch, name in (*((epoch, f"stopped_{epoch}") for epoch in stops), (None, "none")):
+        task, auc, accuracy = pair.membership(undefended, epoch)
+        yield f"task_acc[{name}]", task
+        yield f"auc[{name}]", auc
         path.append((task, auc))
-    for what, value in zip(("task_acc", "auc", "attack_acc"), pair.membership(undefended), strict=True):
-        yield f"{what}[none]", value
-    path.append(pair.membership(undefended)[:2])
+    yield "attack_acc[none]", accuracy
     measured = noise_budget.measured(models.build(model, seed=pair.seed, **changes))
     defences: dict[str, Defence] = {name: ROWS[name] for name in rows}
     defences |= {f"{way}_1": spent(way, 1.0, measured) for way in ways}

@@ -2,14 +2,13 @@
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from privlab import data, metrics
-from privlab.attacks.gradient_inversion import adaptive, closed_form, label_recovery, presets
+from privlab.attacks.gradient_inversion import adaptive, closed_form, presets
 from privlab.attacks.membership_inference import signals
 from privlab.defences import updates
 from privlab.defences.updates import UpdateDefence
@@ -103,11 +102,6 @@ class Client:
             if change := {"sparse": adaptive.arrived, "clipped": adaptive.unclipped}.get(defence.by):
                 attack = change(attack)
         return self.trial.search(attack, self.network, leak).images
-
-    def label_left(self, defence: UpdateDefence | None) -> float:
-        """Whether the smallest bias gradient still names the label: 1 or 0."""
-        read = label_recovery.bias_minimum(self.network, replace(self.sent(defence), labels=None))
-        return float(read.item() == self.label.item())
 
 
 class Pair:
