@@ -40,19 +40,16 @@ class Plan(NamedTuple):
 
 def plans(names: Sequence[str], size: str, root: Path | None = None) -> list[Plan]:
     """What is left to be measured, of the experiments that have this size: what is registered, and what their decorators say now."""
-    return [_plan(one, size, root) for one in map(find, names) if size in one.sizes]
-
-
-def _plan(experiment: Experiment, size: str, root: Path | None) -> Plan:
-    name, digest = experiment.name, experiment.digest(size)
-    seconds = {row.repeat: row.seconds for row in evidence.read(name, size, digest, root)}
-    wanted = {*experiment.range(size)}
-    for entry in evidence.registrations(root):
-        if (entry.experiment, entry.size, entry.digest) == (name, size, digest):
-            wanted |= {*entry.range}
-    missing = tuple(sorted(wanted - seconds.keys()))
-    hours = statistics.mean(seconds.values()) * len(missing) / 3600 if seconds else None
-    return Plan(name, size, len(wanted), len(wanted) - len(missing), missing, hours)
+    found, registered = list[Plan](), evidence.registrations(root)
+    for one in (one for one in map(find, names) if size in one.sizes):
+        about = (one.name, size, one.digest(size))
+        seconds = {row.repeat: row.seconds for row in evidence.read(*about, root)}
+        tries = [entry.range for entry in registered if (entry.experiment, entry.size, entry.digest) == about]
+        wanted = {*one.range(size)}.union(*tries)
+        missing = tuple(sorted(wanted - seconds.keys()))
+        hours = statistics.mean(seconds.values()) * len(missing) / 3600 if seconds else None
+        found.append(Plan(one.name, size, len(wanted), len(wanted) - len(missing), missing, hours))
+    return found
 
 
 def registration(name: str, size: str) -> evidence.Registration:

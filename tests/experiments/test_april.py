@@ -5,9 +5,8 @@ import warnings
 import pytest
 import torch
 
-from privlab import data
 from privlab.attacks.gradient_inversion import presets
-from privlab.course.lab_06 import searches, sense_of_place
+from privlab.course.lab_06 import searches
 from privlab.experiments.victims.april import trial_of, victim
 
 TINY = dict(width=96, depth=2, position_std=1.0)
@@ -52,20 +51,3 @@ def test_a_search_is_told_no_label_and_ends_with_its_last_images(monkeypatch):
     result = searches.invert("dlg", trial, victim(trial, **TINY), 3, hide=["pos_embed"])
     assert result.snapshots[-1].step == 3 and searches.final(result).equal(result.snapshots[-1].images)
     assert told[0].labels is None and "pos_embed" not in told[0].grads
-
-
-def test_a_private_embedding_is_not_the_clients_and_all_else_is():
-    trial = trial_of(0)
-    model = victim(trial, **TINY)
-    other = searches.another_embedding(model, trial).state_dict()
-    assert [name for name, weight in model.state_dict().items() if not weight.equal(other[name])] == ["pos_embed"]
-
-
-def test_the_larger_embedding_has_more_sense_of_place_and_a_smaller_share_of_the_slope():
-    truth, label = data.load("cifar10", "test").one(0)
-    sense, trial = {}, trial_of(0)
-    for std in (0.02, 1.0):
-        model = victim(trial, **TINY | dict(position_std=std))
-        sense[std] = sense_of_place.measured(model, truth, label, seed=0)[0]
-    assert sense[1.0] > 10 * sense[0.02]
-    assert sense_of_place.gradient_share(model, trial.leak(model), seed=0) < 0.1

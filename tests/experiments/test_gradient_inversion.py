@@ -45,13 +45,6 @@ def test_no_lab_has_shown_a_photograph_of_a_repeat():
     assert not (shown[:, None].float() / 255 == pixels).all((2, 3, 4)).any()
 
 
-def test_a_vit_differs_in_the_scale_of_its_position_embedding_alone(searches):
-    dict(lab.position_scale(0, "smoke"))
-    small, large = (each.model.state_dict() for each in searches)
-    assert {name for name in small if not small[name].equal(large[name])} == {"pos_embed"}
-    assert large["pos_embed"].std() == pytest.approx(1, abs=0.1) and small["pos_embed"].std() < 0.03
-
-
 def test_adam_and_gauss_newton_have_as_many_passes(searches):
     dict(lab.second_order_full(0, "smoke"))
     assert len(searches) == 2 * 3

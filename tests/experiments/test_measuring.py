@@ -6,7 +6,6 @@ import json
 import math
 import statistics
 import tempfile
-from dataclasses import replace
 
 import pytest
 import torch
@@ -129,13 +128,6 @@ def test_what_cannot_be_done_registers_nothing(walk, monkeypatch):
     monkeypatch.setattr(measuring.tasks, "fan_out", lambda work, title, **options: asked.update(options))
     measured("smoke", device="cuda:1", jobs=None)
     assert (asked["jobs"], asked["gpu"]) == (1, False)
-
-
-def test_a_line_names_the_device_that_computed_it(walk, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a card")
-    blind = replace(walk, measure=lambda repeat: walk.measure(repeat))
-    lines = [measuring.row(each, "smoke", 0, {"psnr[a]": 1.0}, 1.0, "cuda") for each in (walk, blind)]
-    assert [(line.device, line.versions.get("card")) for line in lines] == [("cuda", "a card"), ("cpu", None)]
 
 
 def test_the_command_says_what_is_there_and_what_is_no_size_of_it(walk, capsys):

@@ -5,7 +5,6 @@ import torch
 
 from privlab import data
 from privlab.course.lab_01 import experiments as membership
-from privlab.course.lab_02 import experiments as likelihood_ratio
 from privlab.experiments import find
 from privlab.experiments.victims import shadow_fleets
 from privlab.experiments.victims.shadow_fleets import Answers
@@ -31,11 +30,6 @@ def test_repeats_share_no_image_and_differ_in_their_rows():
     assert (zero.keep[0] ^ zero.keep[1])[:500].all() and not zero.keep[:, 500:].any()
     assert zero.keep[:, :500].sum(0).eq(2).all() and not zero.keep.equal(one.keep) and zero.seed != one.seed
     assert shadow_fleets.draw(-1, 500, 4).seed >= 0  # of a pilot
-
-
-def test_the_shadow_model_is_of_another_pair():
-    said = invented(1.0, models=6)
-    assert [said.shadow(m) for m in range(6)] == [2, 3, 4, 5, 0, 1]
 
 
 def test_attacks_find_members_where_there_is_something_to_find_and_nothing_where_there_is_not():
@@ -70,10 +64,3 @@ def test_a_live_lab_is_shown_the_models_of_its_live_repeat(monkeypatch):
     about = find("membership.architectures")
     live = shadow_fleets.draw(about.range("class").stop, about.size("class").settings["images"], 4)
     assert [name for (name, _), _ in asked] == ["swin_cifar", "a_guest"] and asked[0][1].pixels.equal(live.pixels)
-
-
-def test_fewer_models_are_the_first_ones():
-    said = invented(2.0, models=8, unseen=50)
-    assert likelihood_ratio.by_count(said, 8)["fixed"].equal(said.ratios())
-    fewer = Answers({e: logits[:6] for e, logits in said.logits.items()}, said.labels, said.keep[:6], said.audited)
-    assert likelihood_ratio.by_count(said, 6)["fixed"].equal(fewer.ratios())

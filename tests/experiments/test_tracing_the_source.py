@@ -3,11 +3,8 @@
 import pytest
 import torch
 
-from privlab import models
-from privlab.attacks.gradient_inversion import objectives
 from privlab.attacks.gradient_inversion.results import Result
 from privlab.course.lab_08 import experiments as lab
-from privlab.experiments.victims.designs import matching
 
 
 @pytest.fixture(scope="module")
@@ -25,18 +22,6 @@ def test_selections_are_what_their_names_say(model):
         assert {*chosen[f"only_{third}"]} | {*chosen[f"without_{third}"]} == everything
     withheld = ("blocks.0.", "patch_embed", "pos_embed", "cls_token")
     assert not any(name.startswith(withheld) for name in chosen["withheld"])
-
-
-def test_balanced_parts_have_one_length(model, monkeypatch):
-    weights, leak = {}, lab.client(0).leak(model)
-    monkeypatch.setattr(objectives, "weighted", lambda objective, given: weights.update(given) or objective)
-    lab.balanced(matching("annealed", 2), model, leak)
-    assert weights.keys() == leak.grads.keys()
-    lengths = [
-        sum((weights[name] * leak[name]).square().sum().item() for name in names) ** 0.5
-        for names in models.parts.group(model).values()
-    ]
-    assert lengths == pytest.approx([1.0] * 5, rel=1e-5)
 
 
 def test_curvature_is_that_of_the_cosine_distance():

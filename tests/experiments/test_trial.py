@@ -7,7 +7,6 @@ import torch
 
 from privlab import data, metrics
 from privlab.attacks.gradient_inversion import presets
-from privlab.experiments import pictures
 from privlab.experiments.trial import Trial, mean_photograph
 
 
@@ -52,12 +51,3 @@ def test_a_search_is_done_once_and_another_one_anew(tmp_path, monkeypatch):
         model.head.bias += 1
     trial.search(attack, model, leak)
     assert len(searches) == 6
-
-
-def test_a_strip_holds_the_pictures_side_by_side():
-    left, right = torch.zeros(1, 3, 4, 5), torch.ones(1, 3, 4, 5)
-    strip = pictures.tiled([[left, right]])
-    assert strip.shape == (4, 10, 3) and strip.dtype == torch.uint8
-    assert strip[:, :5].max() == 0 and strip[:, 5:].min() == 255
-    assert pictures.tiled([[left, right], torch.cat([left, right])]).shape == (8, 10, 3)  # a batch below
-    assert pictures.tiled([torch.rand(1, 1, 4, 4)]).shape == (4, 4)

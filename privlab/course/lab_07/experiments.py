@@ -70,24 +70,19 @@ def share_of_labels(rule: str, model: nn.Module, batches: list[tuple[Tensor, Ten
 )  # fmt: skip
 def exchanged_patches(trial: Trial, width: int = 384) -> Values:
     """Eq. 3 of the true batch with two neighbouring patches exchanged, as a share of that of noise."""
-    images, noise = trial.images, random_noise(trial)
+    images, noise, moved = trial.images, random_noise(trial), trial.images.clone()
+    moved[..., :8, 8:24] = torch.cat(
+        [images[..., :8, 16:24], images[..., :8, 8:16]], -1
+    )  # the 2nd and 3rd of the first row
     for name, std in STDS.items():
         model = vit(trial.number, std, trial.device, width=width)
-        leak, other, far = (observe(model, x, trial.labels) for x in (images, exchanged(images), noise))
+        leak, other, far = (observe(model, x, trial.labels) for x in (images, moved, noise))
         gap, whole = (objectives.layer_norms(images, each.grads, leak).item() for each in (other, far))
         yield f"grad_loss_ratio[exchanged_over_noise, {name}]", gap / whole
 
 
 def random_noise(trial: Trial) -> Tensor:
     return torch.rand(trial.images.shape, generator=torch.Generator().manual_seed(trial.number))
-
-
-def exchanged(images: Tensor, patch: int = 8) -> Tensor:
-    """The second and third patch of the first row change places."""
-    other = images.clone()
-    other[..., :patch, patch : 2 * patch] = images[..., :patch, 2 * patch : 3 * patch]
-    other[..., :patch, 2 * patch : 3 * patch] = images[..., :patch, patch : 2 * patch]
-    return other
 
 
 def ablation_rows(steps: int, **changes: Any) -> dict[str, GradientMatching]:

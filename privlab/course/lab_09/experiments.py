@@ -176,10 +176,13 @@ def reasons(trial: DesignTrial, block: int, side: int, chosen: Sequence[int]) ->
             yield f"effective_rank[step_{n}]", found["effective_rank"][n]
             yield f"log10_condition[step_{n}]", math.log10(found["condition"][n])
             leaked["fair_psnr"][n] = metrics.psnr(trial.calibrated(model), trial.images).item()
+    last: Settings = dict(
+        indices=1, norm=False, intermediates_only=True
+    )  # behind the norm a place's channels add up to zero
     others: dict[str, Settings] = {"vit": dict(patch_size=16, position_std=1.0), "swin": {}}
     for name, changes in others.items():
         model = trial.network(f"{name}_cifar", img_size=side, **changes)
-        yield f"receptive_area[{name}]", area(last_map(model), model, views)
+        yield f"receptive_area[{name}]", area(lambda x, m=model: m.forward_intermediates(x, **last)[0], model, views)
     for (name, values), (key, levels) in itertools.product(found.items(), leaked.items()):
         common = [n for n in values if n in levels]
         ranks = spearmanr([values[n] for n in common], [levels[n] for n in common])
@@ -204,11 +207,6 @@ def area(features: Any, model: Any, images: Tensor) -> float:
     """Part of the pixels that hold 90% of the slope of a map's centre."""
     x = model.normalise(images).to(next(model.parameters()).device)
     return sensitivity.area(sensitivity.field(features, x))
-
-
-def last_map(model: Any) -> Any:
-    """The last map of a ViT or a Swin before its final norm: behind it the channels of a place add up to zero, whatever the image."""
-    return lambda x: model.forward_intermediates(x, indices=1, norm=False, intermediates_only=True)[0]
 
 
 @experiment("fourteen_steps.parameters", data=(),

@@ -79,10 +79,15 @@ def skips(
 
 
 def noise(here: People, victim: Callable[[Tensor], Tensor], pictures: int) -> Values:
-    """So many pictures of noise that the network is made sure of, and what the judge says to them."""
+    """So many pictures of noise, their pixels changed until the network is sure of its targets, and what the judge says; no generator."""
     targets = torch.arange(pictures) % here.people
-    start = torch.rand(pictures, *here.split.pixels.shape[1:], generator=torch.Generator().manual_seed(here.seed))
-    made = convinced(lambda x: victim(here.normalise(x)), start, targets)
+    x = torch.rand(pictures, *here.split.pixels.shape[1:], generator=torch.Generator().manual_seed(here.seed))
+    optimiser = torch.optim.Adam([x.requires_grad_()], lr=0.02)
+    for _ in range(50):
+        (x.grad,) = torch.autograd.grad(F.cross_entropy(victim(here.normalise(x)), targets, reduction="sum"), x)
+        optimiser.step()
+        x.data.clamp_(0, 1)
+    made = x.detach()
     says = 100 * (victim(here.normalise(made)).argmax(1) == targets).double().mean().item()
     yield f"attacc[{here.faces}, noise, target_says]", says
     yield f"attacc[{here.faces}, noise, judge_says]", 100 * here.judge.score(made, targets).accuracy
@@ -94,17 +99,6 @@ def _cut(network: str, variant: str, people: int) -> Cut:
         return CUTS[variant]
     zoo_name, changes = NETWORKS[network]
     return ((max(models.skip_connections.stages(models.build(zoo_name, people, **changes))), 0),)
-
-
-def convinced(model: Callable[[Tensor], Tensor], pictures: Tensor, targets: Tensor, steps: int = 50) -> Tensor:
-    """Pictures (n, channels, height, width) in [0, 1], their pixels changed until the model is sure of the targets (n,); no generator."""
-    x = pictures.clone().requires_grad_()
-    optimiser = torch.optim.Adam([x], lr=0.02)
-    for _ in range(steps):
-        (x.grad,) = torch.autograd.grad(F.cross_entropy(model(x), targets, reduction="sum"), x)
-        optimiser.step()
-        x.data.clamp_(0, 1)
-    return x.detach()
 
 
 @experiment("model_inversion.identities", data=("orl",),
