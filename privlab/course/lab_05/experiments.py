@@ -22,6 +22,28 @@ QKV, POSITION, STEM = "blocks.0.attn.qkv.weight", "pos_embed", "patch_embed.proj
 OWN = "in the paper's size for CIFAR-10, fresh"
 SMALL: Settings = dict(depth=2, width=224)
 GUESSES = "psnr ssim mse"
+LEVELS = {
+    "0p001": 1e-3,
+    "0p01": 1e-2,
+    "0p03": 3e-2,
+    "0p1": 1e-1,
+    "1": 1.0,
+}  # norm of the noise over norm of the gradient
+S_32, B_16, DEIT = "vit_small_patch32_224", "vit_base_patch16_224", "deit_tiny_patch16_224"
+STOCK = {S_32: "vit_s_32", B_16: "vit_b_16", DEIT: "deit_tiny_16"}
+FORMATS = {S_32: ("float64", "float32", "bfloat16"), B_16: ("float32", "bfloat16"), DEIT: ("float32",)}
+FIXED: dict[str, Settings] = {
+    "random_std1_patch8": dict(position="random", position_std=1.0),
+    "random_std002_patch8": dict(position="random", position_std=0.02),
+    "random_std1_patch4": dict(position="random", position_std=1.0, patch_size=4),
+    "random_std002_patch4": dict(position="random", position_std=0.02, patch_size=4),
+    "sinusoid_1d_patch8": dict(position="sinusoid_1d"),
+    "sinusoid_2d_patch8": dict(position="sinusoid_2d"),
+}
+EMBEDDINGS: dict[str, Settings] = {
+    **{f"rank_{n}": dict(position="low_rank", position_rank=n, position_std=1.0) for n in (1, 3, 5, 8, 12, 15, 16)},
+    **{kind: dict(position=kind) for kind in ("random", "sinusoid_2d", "none")},
+}
 
 
 def solve(form: Callable[..., Recovery], model: Any, leak: Leak, noise: float | None = None) -> Recovery:
@@ -117,15 +139,6 @@ def width(repeat: int, widths: list[int]) -> Values:
     yield "picture[photograph_and_widths]", tiled([rows])
 
 
-LEVELS = {
-    "0p001": 1e-3,
-    "0p01": 1e-2,
-    "0p03": 3e-2,
-    "0p1": 1e-1,
-    "1": 1.0,
-}  # norm of the noise over norm of the gradient
-
-
 @experiment("april_closed_form.noise",
     smoke=Size(2, "architecture A, narrow", shape=SMALL),
     # a further try: claims were mended after a look
@@ -150,11 +163,6 @@ def noise(repeat: int, shape: Settings) -> Values:
     yield "picture[photograph_gaussian_laplacian]", tiled([rows])
 
 
-S_32, B_16, DEIT = "vit_small_patch32_224", "vit_base_patch16_224", "deit_tiny_patch16_224"
-STOCK = {S_32: "vit_s_32", B_16: "vit_b_16", DEIT: "deit_tiny_16"}
-FORMATS = {S_32: ("float64", "float32", "bfloat16"), B_16: ("float32", "bfloat16"), DEIT: ("float32",)}
-
-
 @experiment("april_closed_form.stock", data=("imagenet_samples",),
     smoke=Size(2, "ViT-S/32 from float32", cells=[[S_32, "float32"]]),
     class_=Size(10, "timm's own networks at 224 pixels, fresh, photographs of a sample of 20",
@@ -172,16 +180,6 @@ def stock(repeat: int, cells: list[list[str]], device: str = "cpu") -> Values:
         yield from trial.scores(
             f"patch_embedding, {STOCK[name]}, {sent}", solve(closed_form.patch_embedding, model, leak).images
         )
-
-
-FIXED: dict[str, Settings] = {
-    "random_std1_patch8": dict(position="random", position_std=1.0),
-    "random_std002_patch8": dict(position="random", position_std=0.02),
-    "random_std1_patch4": dict(position="random", position_std=1.0, patch_size=4),
-    "random_std002_patch4": dict(position="random", position_std=0.02, patch_size=4),
-    "sinusoid_1d_patch8": dict(position="sinusoid_1d"),
-    "sinusoid_2d_patch8": dict(position="sinusoid_2d"),
-}
 
 
 @experiment("april_closed_form.subspace",
@@ -202,12 +200,6 @@ def subspace(repeat: int, shape: Settings) -> Values:
     pretended = replace(batch.leak(model, [QKV]), batch_size=1)
     wrong = closed_form.subspace(model, pretended).clamped
     yield "psnr[subspace, batch_2, float64]", metrics.psnr(wrong.expand(2, -1, -1, -1), batch.images).max()
-
-
-EMBEDDINGS: dict[str, Settings] = {
-    **{f"rank_{n}": dict(position="low_rank", position_rank=n, position_std=1.0) for n in (1, 3, 5, 8, 12, 15, 16)},
-    **{kind: dict(position=kind) for kind in ("random", "sinusoid_2d", "none")},
-}
 
 
 @experiment("april_closed_form.rank_rule",

@@ -30,6 +30,22 @@ TINY: Settings = dict(width=96, depth=2)
 WIDER: Settings = dict(width=224, depth=2)
 TWO: Settings = dict(depth=2)
 POSITION, QKV, HEAD = "pos_embed", "blocks.0.attn.qkv.weight", ["head.weight", "head.bias"]
+KINDS: dict[str, Settings] = {  # what the client does with its position embedding -> how the victim differs
+    "shared": dict(position_std=1.0),
+    "withheld": dict(position_std=1.0),
+    "sinusoid_1d": dict(position="sinusoid_1d"),
+    "sinusoid_2d": dict(position="sinusoid_2d"),
+    "sinusoid_2d_class_1": dict(position="sinusoid_2d", class_std=1.0),
+    "private": dict(position_std=1.0),
+}
+# embedding -> of the victim, formats of its gradient; one of low rank hides 9 directions, as the sinusoid in two dimensions does
+BEHIND: dict[str, tuple[Settings, tuple[str, ...]]] = {
+    "sinusoid_1d": (dict(position="sinusoid_1d"), ("float32", "float64")),
+    "sinusoid_2d": (dict(position="sinusoid_2d"), ("float32", "float64")),
+    "low_rank": (dict(position="low_rank", position_rank=6, position_std=1.0), ("float32",)),
+}
+# some last places beyond the format, as the client adds up in float32; without them the family misses the photograph
+ROUNDED = {"float32": 1e-6, "float64": None}
 
 
 def word(std: float) -> str:
@@ -247,16 +263,6 @@ def scale(trial: Trial, steps: int, stds: list[float], shape: Settings) -> Value
     yield "picture[photograph_and_scales]", tiled([rows])
 
 
-KINDS: dict[str, Settings] = {  # what the client does with its position embedding -> how the victim differs
-    "shared": dict(position_std=1.0),
-    "withheld": dict(position_std=1.0),
-    "sinusoid_1d": dict(position="sinusoid_1d"),
-    "sinusoid_2d": dict(position="sinusoid_2d"),
-    "sinusoid_2d_class_1": dict(position="sinusoid_2d", class_std=1.0),
-    "private": dict(position_std=1.0),
-}
-
-
 @experiment("april_by_optimisation.embeddings", on=trial_of,
     smoke=Size(2, "two narrow layers, 2 steps", steps=2, shape=WIDER),
     class_=Size(8, "two layers, 60 steps", steps=60, shape=TWO),
@@ -277,16 +283,6 @@ def embeddings(trial: Trial, steps: int, shape: Settings) -> Values:
         yield from trial.scores(f"subspace, {kind}", closed_form.subspace(server, trial.leak(model, [QKV])).clamped)
         yield f"hidden_directions[{kind}]", closed_form.hidden_directions(server)
     yield "picture[photograph_and_embeddings]", tiled([rows])
-
-
-# embedding -> of the victim, formats of its gradient; one of low rank hides 9 directions, as the sinusoid in two dimensions does
-BEHIND: dict[str, tuple[Settings, tuple[str, ...]]] = {
-    "sinusoid_1d": (dict(position="sinusoid_1d"), ("float32", "float64")),
-    "sinusoid_2d": (dict(position="sinusoid_2d"), ("float32", "float64")),
-    "low_rank": (dict(position="low_rank", position_rank=6, position_std=1.0), ("float32",)),
-}
-# some last places beyond the format, as the client adds up in float32; without them the family misses the photograph
-ROUNDED = {"float32": 1e-6, "float64": None}
 
 
 @experiment("april_by_optimisation.fixed_sinusoid", on=trial_of,

@@ -11,17 +11,8 @@ from torch import Tensor, nn
 from privlab import data, metrics
 from privlab.attacks.gradient_inversion import GradientMatching, label_recovery, objectives, presets, search_spaces
 from privlab.experiments import Size, Trial, Values, experiment, tiled
-from privlab.experiments.victims.batches import (
-    CHANNELS,
-    SCORES,
-    STDS,
-    client,
-    gradvit,
-    photographs,
-    search,
-    trained,
-    vit,
-)
+from privlab.experiments.victims import batches as ground
+from privlab.experiments.victims.batches import SCORES, STDS, client, gradvit, search, trained, vit
 from privlab.leak import observe
 
 SHORT = "a small ViT, batches of 2, {} steps"
@@ -38,12 +29,12 @@ def labels(trial: Trial, batches: int, images: int, epochs: int, width: int = 38
     victims = {
         "vit, fresh": vit(trial.number, 1.0, trial.device, width=width),
         "vit, trained": trained(trial, "vit", images, epochs, embed_dim=width),
-        "resnet, fresh": trial.network("resnet_cifar", channels=CHANNELS),
+        "resnet, fresh": trial.network("resnet_cifar", channels=ground.CHANNELS),
         "resnet, trained": trained(trial, "resnet", images, epochs),
     }
     seeds = [1_000 * trial.number + k for k in range(batches)]
     drawn = {
-        "distinct": [photographs(4, seed) for seed in seeds],
+        "distinct": [ground.photographs(4, seed) for seed in seeds],
         "repeated": [data.load("cifar10", "test").sample(4, seed) for seed in seeds],
     }
     for who, model in victims.items():

@@ -33,6 +33,8 @@ SOME = "a small untrained ViT (three blocks of width 224), {} steps of a shorter
 STOCK = "an untrained ViT-{} with patches of 4 pixels, {} steps{}, position embedding of standard deviation 1"
 SMALL: Settings = dict(shape="three_blocks", attack="annealed", weights=[1.0, 0.1])
 PAPERS: Settings = dict(attack="inverting_gradients", weights=[1.0, 0.1, 10.0])
+ROWS = ("all", "without_first", "without_middle", "without_last", "attention", "mlp")
+ALONE = ("only_first", "only_middle", "only_last", "withheld")
 
 
 def client(repeat: int, device: str = "cpu") -> Trial:
@@ -143,10 +145,6 @@ def best_weights(trial: Trial, shape: str, steps: int, weights: Sequence[float],
             yield f"psnr[{part}_layers, own_photograph{TIMES[times]}]", mine[times]
         yield f"psnr[{part}_layers, best_weight]", max(theirs.values())
         yield f"psnr[{part}_layers, chosen_weight]", theirs[max(mine, key=mine.__getitem__)]
-
-
-ROWS = ("all", "without_first", "without_middle", "without_last", "attention", "mlp")
-ALONE = ("only_first", "only_middle", "only_last", "withheld")
 
 
 @experiment("tracing_the_source.depth", on=client,

@@ -28,6 +28,12 @@ SWITCHES: dict[str, tuple[Settings, Settings]] = {  # name -> (a ResNet's way, a
     "norm": (dict(norm="bn"), dict(norm="ln")),
     "kind": (dict(activation="relu"), dict(activation="gelu")),
 }
+MEMBERS: dict[str, Settings] = {
+    "plain": STEMS["conv_stem"],
+    "fewer_activations": dict(STEMS["conv_stem"], activations="010"),
+    "patchify": STEMS["patchify"],
+    "ln": dict(STEMS["conv_stem"], norm="ln"),
+}
 WAYS = ("resnet", "convnext")
 COMBINATIONS = tuple(itertools.product((0, 1), repeat=len(SWITCHES)))
 QUARTER: Settings = dict(width=0.25, depths=[1, 1, 1, 1])
@@ -158,14 +164,6 @@ def switches(trial: DesignTrial) -> Values:
         slope = cube.select(j, 1) - cube.select(j, 0)  # of the other; `one` keeps its place, as it stands before
         yield f"interaction[{one}, {other}]", (slope.select(i, 1) - slope.select(i, 0)).mean().item()
     yield "picture[combinations]", tiled([[trial.images, *images]])
-
-
-MEMBERS: dict[str, Settings] = {
-    "plain": STEMS["conv_stem"],
-    "fewer_activations": dict(STEMS["conv_stem"], activations="010"),
-    "patchify": STEMS["patchify"],
-    "ln": dict(STEMS["conv_stem"], norm="ln"),
-}
 
 
 @experiment("micro_designs.membership", protocol=2,  # 1 asked about mirror images that no model had seen

@@ -26,7 +26,7 @@ _DOGS: Settings = dict(  # Figure 5
 )  # fmt: skip
 
 
-@experiment("model_inversion.skips", data=("orl",),
+@experiment("model_inversion.skips", on=People.of, data=("orl",),
     smoke=Size(2, "8 people, networks of four blocks, 8 epochs",
         stage=STAGE["smoke"], networks=dict(resnet="tiny"), variants=["skip_1", "skip_4"], plain=["vgg"], stops=[3], pictures=2),
     class_=Size(8, f"a narrow ResNet-18 and others, 30 epochs; {ORL}", first=20,
@@ -41,15 +41,14 @@ _DOGS: Settings = dict(  # Figure 5
         pictures=20, others=dict(efficientnet="efficientnet_b0"), more=[_DOGS]),
 )  # fmt: skip
 def skips(
-    repeat: int, stage: Settings, networks: Mapping[str, str], variants: Sequence[str], plain: Sequence[str],
-    stops: Sequence[int], pictures: int, others: Mapping[str, str] = {}, more: Sequence[Settings] = (), device: str = "cpu",
+    here: People, networks: Mapping[str, str], variants: Sequence[str], plain: Sequence[str], stops: Sequence[int],
+    pictures: int, others: Mapping[str, str] = {}, more: Sequence[Settings] = (),
 ) -> Values:  # fmt: skip
     """Each network whole, stopped earlier, and without the skips of one stage or of all, trained and attacked alike; and plain ones.
 
     others: networks of which only the last stage that has skips is cut ("skip_last").  pictures: of noise that the network is made sure of.
     more: settings of the same on other data.
     """
-    here = People(repeat, **stage, device=device)
     faces = here.faces
     yield f"acc[{faces}, judge]", 100 * here.judge.accuracy
     yield f"attacc[{faces}, random_face]", here.random_face()
@@ -75,7 +74,7 @@ def skips(
     if pictures:
         yield from noise(here, here.network(next(iter(networks.values())), at=stops).model(0), pictures)
     for settings in more:
-        yield from skips.measure(repeat, **settings, device=device)
+        yield from skips.measure(here.seed, **settings, device=here.device)
 
 
 def noise(here: People, victim: Callable[[Tensor], Tensor], pictures: int) -> Values:
@@ -101,14 +100,13 @@ def _cut(network: str, variant: str, people: int) -> Cut:
     return ((max(models.skip_connections.stages(models.build(zoo_name, people, **changes))), 0),)
 
 
-@experiment("model_inversion.identities", data=("orl",),
+@experiment("model_inversion.identities", on=People.of, data=("orl",),
     smoke=Size(2, "8 people, 8 epochs", stage=STAGE["smoke"], network="tiny", epochs=2),
     class_=Size(8, "a narrow ResNet-18 and a narrow RepVGG-A0, trained for seconds", stage=STAGE["class"], network="resnet", epochs=4),
     paper=Size(3, "ResNet-101 and RepVGG-A0 on FaceScrub", own=True, stage=STAGE["paper"], network="resnet_101", epochs=100),
 )  # fmt: skip
-def identities(repeat: int, stage: Settings, network: str, epochs: int, device: str = "cpu") -> Values:
+def identities(here: People, network: str, epochs: int) -> Values:
     """What needs no statistics: a gradient's two parts at a block, and a RepVGG beside the plain network it folds into, in float64."""
-    here = People(repeat, **stage, device=device)
     how = replace(here.recipe, epochs=epochs, warmup_epochs=1)
     images, targets = here.private(4), torch.arange(4)
     rows = gradient_flow.split(here.network(network, how=how).model(0), images, targets, losses.poincare)

@@ -19,6 +19,10 @@ from privlab.training import RECIPES
 GROUPED = dict(norm_layer="groupnorm1")  # DP-SGD bounds what one image does, which a BatchNorm does not allow
 OURS = ["none", "rolss", "ssf", "tts", "bido", "mid"]
 ALL = [*OURS, "rolss_plus", "bido_plus_rolss", "groupnorm", "dp", "none_longer", "groupnorm_longer"]
+STUDENTS: dict[str, Settings] = {
+    "resnet18": dict(private_people.NARROW, channels=(8, 16, 32, 64)),
+    "densenet121": dict(growth_rate=8, block_config=(2, 2, 2)),
+}
 
 
 def kinds(epochs: int, full: int) -> dict[str, Settings]:
@@ -50,7 +54,7 @@ def attacked(here: People, network: str, kind: Settings, at: Sequence[int] = ())
     return here.along(fleet, at)
 
 
-@experiment("resistant_architectures.defences", data=("orl",),
+@experiment("resistant_architectures.defences", on=People.of, data=("orl",),
     smoke=Size(2, "8 people, a network of four blocks, 8 epochs",
         stage=STAGE["smoke"], networks=dict(resnet="tiny"), which=["none", "rolss", "bido", "mid"], stops=[3]),
     class_=Size(8, f"one narrow ResNet-18 (0.7 M parameters), 30 epochs; {ORL}", first=20,
@@ -64,11 +68,9 @@ def attacked(here: People, network: str, kind: Settings, at: Sequence[int] = ())
         stage=STAGE["paper"], networks=same(*RESNETS, *DENSENETS), which=ALL[:10], stops=[10, 20, 40], full=5),
 )  # fmt: skip
 def defences(
-    repeat: int, stage: Settings, networks: Mapping[str, str], which: Sequence[str], stops: Sequence[int], full: int = 2,
-    device: str = "cpu",
-) -> Values:  # fmt: skip
+    here: People, networks: Mapping[str, str], which: Sequence[str], stops: Sequence[int], full: int = 2
+) -> Values:
     """One draw of people: each kind of each network, the undefended ones stopped earlier as well, one judge for all of them."""
-    here = People(repeat, **stage, device=device)
     yield f"acc[{here.faces}, judge]", 100 * here.judge.accuracy
     yield f"attacc[{here.faces}, random_face]", here.random_face()
     for label, network in networks.items():
@@ -86,7 +88,7 @@ def defences(
                 yield f"picture[photograph_none_rolss, {label}]", here.strip(along[-1], one)
 
 
-@experiment("resistant_architectures.skip_factor", data=("orl",),
+@experiment("resistant_architectures.skip_factor", on=People.of, data=("orl",),
     smoke=Size(2, "8 people, a network of four blocks, 8 epochs",
         stage=STAGE["smoke"], networks=dict(resnet="tiny"), factors=[0.0, 0.5, 1.0]),
     class_=Size(8, f"a narrow ResNet-18, 30 epochs; {ORL}", first=20,
@@ -98,11 +100,8 @@ def defences(
     paper=Size(3, "FaceScrub, ResNet-101 and a StyleGAN", own=True,
         stage=STAGE["paper"], networks=same("resnet_101"), factors=[0.0, 0.01, 0.1, 0.2, 0.5, 1.0]),
 )  # fmt: skip
-def skip_factor(
-    repeat: int, stage: Settings, networks: Mapping[str, str], factors: Sequence[float], device: str = "cpu"
-) -> Values:
+def skip_factor(here: People, networks: Mapping[str, str], factors: Sequence[float]) -> Values:
     """SSF's dial: the last stage's skips times k, from removed to whole; rank correlations over k in the draw, 0 where all are equal."""
-    here = People(repeat, **stage, device=device)
     for label, network in networks.items():
         name, found = f"{here.faces}, {label}", list[Reconstruction]()
         for k in factors:
@@ -114,18 +113,15 @@ def skip_factor(
             yield f"rank_correlation[{name}, k, {what}]", 0.0 if flat else spearmanr(factors, values).statistic
 
 
-@experiment("resistant_architectures.transformers", data=("orl",),
+@experiment("resistant_architectures.transformers", on=People.of, data=("orl",),
     smoke=Size(2, "8 people, 2 epochs", stage=STAGE["smoke"], networks=same("maxvit"), epochs=2, stops=[1]),
     night=Size(16, f"a narrow MaxViT and a small ViT, 80 epochs; {ORL}",
         stage=STAGE["night"], networks=same("maxvit", "vit"), epochs=80, stops=[10, 20, 30, 40, 60]),
     paper=Size(3, "FaceScrub, MaxViT-T, ViT-B/16 and a StyleGAN", own=True,
         stage=STAGE["paper"], networks=dict(maxvit="maxvit_tiny", vit="vit_b_16"), epochs=100, stops=[20, 40, 60]),
 )  # fmt: skip
-def transformers(
-    repeat: int, stage: Settings, networks: Mapping[str, str], epochs: int, stops: Sequence[int], device: str = "cpu"
-) -> Values:
+def transformers(here: People, networks: Mapping[str, str], epochs: int, stops: Sequence[int]) -> Values:
     """MaxViT and ViT with and without the skips of their first stage; the whole network also stopped earlier."""
-    here = People(repeat, **stage, device=device)
     slower = here.recipe if here.faces != "orl" else replace(here.recipe, lr=1e-3, warmup_epochs=epochs / 10)
     slower = replace(slower, epochs=epochs)
     for name, network in networks.items():
@@ -138,16 +134,13 @@ def transformers(
         yield f"picture[photograph_whole_cut, {name}]", here.strip(along[-1], cut)
 
 
-@experiment("resistant_architectures.judges", data=("orl",),
+@experiment("resistant_architectures.judges", on=People.of, data=("orl",),
     smoke=Size(2, "8 people, networks of four blocks", stage=STAGE["smoke"], network="tiny", longer=1, stops=[4]),
     night=Size(16, f"narrow ResNet-18s with either norm, 120 epochs, and four judges of 60 or 120; {ORL}", first=1_100,
         stage=STAGE["night"], network="resnet", longer=3, stops=[20, 40, 60]),
 )  # fmt: skip
-def judges(
-    repeat: int, stage: Settings, network: str, longer: int, stops: Sequence[int], device: str = "cpu"
-) -> Values:
+def judges(here: People, network: str, longer: int, stops: Sequence[int]) -> Values:
     """BatchNorm beside GroupNorm, trained as long, before four judges: two bodies, each with either norm; all see the same pictures."""
-    here = People(repeat, **stage, device=device)
     faces, how = here.faces, replace(here.recipe, epochs=here.recipe.epochs * longer)
     plain, grouped = (here.network(network, norm, how=how, at=stops) for norm in ({}, GROUPED))
     *early, full = here.along(plain, stops)
@@ -170,12 +163,6 @@ def judges(
             stopped = private_people.if_stopped(found["groupnorm"].acc, path)
             yield f"attacc_if_stopped[{faces}, groupnorm, {by}]", stopped
     yield "picture[photograph_batchnorm_groupnorm]", here.strip(full, found["groupnorm"])
-
-
-STUDENTS: dict[str, Settings] = {
-    "resnet18": dict(private_people.NARROW, channels=(8, 16, 32, 64)),
-    "densenet121": dict(growth_rate=8, block_config=(2, 2, 2)),
-}
 
 
 @experiment("resistant_architectures.stronger_attacks", data=("mnist",),

@@ -13,17 +13,8 @@ from privlab.defences import dp_sgd, noise_budget
 from privlab.defences.updates import UpdateDefence
 from privlab.experiments import Settings, Size, Values, experiment, tiled
 from privlab.experiments.trial import mean_photograph
-from privlab.experiments.victims.defended_client import (
-    DENSE,
-    EMBEDDINGS,
-    KNOWN,
-    ROWS,
-    WAYS,
-    Client,
-    Pair,
-    spent,
-    strength,
-)
+from privlab.experiments.victims import defended_client
+from privlab.experiments.victims.defended_client import DENSE, EMBEDDINGS, ROWS, WAYS, Client, Pair, spent, strength
 from privlab.experiments.victims.private_people import if_stopped
 from privlab.training.defence import Defence
 
@@ -39,6 +30,16 @@ SOME: Settings = dict(
     levels=[0.01, 0.1], strengths=[1.0], rows=["largest_1_percent", "position_withheld"], embeddings=["fixed_rank_4"], **SMALL,
 )  # fmt: skip
 LBFGS: Settings = dict(attack="quasi_newton")
+ALL: Settings = dict(rows=[*ROWS], ways=WAYS, embeddings=[*EMBEDDINGS], private=True)
+LITTLE: Settings = dict(ways=["even", "own"], embeddings=["fixed_rank_4"], private=False, **SMALL)
+QUARTER: Settings = dict(width=0.25, depths=(1, 1, 1, 1))
+SWAPS: dict[str, Settings] = {
+    "as_it_is": {},
+    "three_relus": dict(activations="111", activation="relu"),
+    "batchnorm": dict(norm="bn"),
+    "resnets_stem": dict(patchify=False, pool=True, stem_activation=True),
+}
+SWAPS["all_three"] = {name: value for changes in SWAPS.values() for name, value in changes.items()}
 
 
 @experiment("defences.one_update",
@@ -77,7 +78,7 @@ def one_update(
             matrix |= {f"{way}_1": noise} if way in ("even", "leaky", "measured", "attention") else {}
     pictures = [client.photograph, mean_photograph()]
     for name, defence in matrix.items():
-        informed = defence is not None and defence.by in KNOWN
+        informed = defence is not None and defence.by in defended_client.KNOWN
         pictures.append(client.search(defence, informed))
         row = {
             "search": client.psnr(client.search(defence)),
@@ -99,11 +100,7 @@ def one_update(
     yield "picture[photograph_guess_matrix]", tiled([pictures])
 
 
-ALL: Settings = dict(rows=[*ROWS], ways=WAYS, embeddings=[*EMBEDDINGS], private=True)
-LITTLE: Settings = dict(ways=["even", "own"], embeddings=["fixed_rank_4"], private=False, **SMALL)
-
-
-@experiment("defences.training_cost",
+@experiment("defences.training_cost", on=Pair,
     smoke=Size(2, "victims of 48 images, 2 epochs",
         rows=["largest_1_percent", "position_withheld"], members=48, epochs=2, stops=[1], **LITTLE),
     class_=Size(8, "small ViTs on 200 images, 6 epochs, which have learnt little", first=20,
@@ -113,11 +110,10 @@ LITTLE: Settings = dict(ways=["even", "own"], embeddings=["fixed_rank_4"], priva
     paper=Size(8, "ViT-B on 2,500 images, 60 epochs", members=2_500, epochs=60, stops=[5, 10, 20, 40], **VIT_B, **ALL),
 )  # fmt: skip
 def training_cost(
-    repeat: int, model: str, changes: Settings, members: int, epochs: int, stops: list[int], rows: list[str],
-    ways: list[str], embeddings: list[str], private: bool, device: str = "cpu",
+    pair: Pair, model: str, changes: Settings, stops: list[int], rows: list[str], ways: list[str], embeddings: list[str],
+    private: bool,
 ) -> Values:  # fmt: skip
     """What each defence costs a training whose every step takes the defended gradient, and what it takes from membership inference."""
-    pair = Pair(repeat, members, epochs, device)
     undefended = pair.trained(model, changes, at=stops)
     path = [(10.0, 50.0)]  # task accuracy and AUC, from a coin on
     for epoch, name in (*((epoch, f"stopped_{epoch}") for epoch in stops), (None, "none")):
@@ -138,16 +134,6 @@ def training_cost(
         yield f"auc[{name}]", auc
         yield f"attack_acc[{name}]", accuracy
         yield f"auc_if_stopped[{name}]", if_stopped(task, path)
-
-
-QUARTER: Settings = dict(width=0.25, depths=(1, 1, 1, 1))
-SWAPS: dict[str, Settings] = {
-    "as_it_is": {},
-    "three_relus": dict(activations="111", activation="relu"),
-    "batchnorm": dict(norm="bn"),
-    "resnets_stem": dict(patchify=False, pool=True, stem_activation=True),
-}
-SWAPS["all_three"] = {name: value for changes in SWAPS.values() for name, value in changes.items()}
 
 
 @experiment("defences.design_swaps",

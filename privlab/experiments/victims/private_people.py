@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -124,6 +124,11 @@ class People:
         self.attack = model_inversion.ppa(**attack)
         self._trained = partial(trained, self.split, self.normalise, self.seed, device)
         self.prior = _stylegan(side) if prior == "stylegan2" else generators.eigenfaces(self.draw.public[:2_000], 100)
+
+    @classmethod
+    def of(cls, repeat: int, stage: Settings, device: str = "cpu") -> Self:
+        """As experiments have them.  stage: what else there is to set."""
+        return cls(repeat, **stage, device=device)
 
     def network(
         self, name: str, changes: Mapping[str, Any] = {}, *, defences: Sequence[Defence] = (), how: Recipe | None = None,
