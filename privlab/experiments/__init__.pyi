@@ -1,8 +1,7 @@
 from .loading import Evidence, load, run
 from .measuring import measure
-from .pictures import tiled
 from .protocol import Experiment, Settings, Size, Values, experiment, find, names, profile
-from .trial import Trial
+from .trial import Trial, tiled
 
 __all__ = [
     "Evidence", "Experiment", "Settings", "Size", "Trial", "Values",

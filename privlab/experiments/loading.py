@@ -13,8 +13,7 @@ from PIL import Image
 from tqdm.auto import tqdm
 
 from privlab import compute
-from privlab.experiments import pictures
-from privlab.experiments.measuring import measure, row
+from privlab.experiments.measuring import SHOWN, measure, png, row
 from privlab.experiments.protocol import Experiment, find
 from privlab.ledger import evidence
 
@@ -75,9 +74,9 @@ class Evidence:
         if name in self.images:
             return self.images[name]
         number = self.repeats[0] if repeat is None else repeat
-        file = pictures.place(self.experiment, self.size, number, name)
+        file = png(self.experiment, self.size, number, name)
         if not file.exists():
-            kept = f"those of the first {pictures.SHOWN} repeats are kept"
+            kept = f"those of the first {SHOWN} repeats are kept"
             raise KeyError(f"there is no picture {name} of repeat {number}; {kept}")
         return np.array(Image.open(file))
 

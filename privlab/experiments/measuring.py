@@ -5,6 +5,7 @@ checkpoints in the store, and go on from there.
 """
 
 import contextlib
+import re
 import statistics
 import tempfile
 import time
@@ -19,9 +20,16 @@ from filelock import FileLock, Timeout
 from PIL import Image
 
 from privlab.compute import atomic, machine, store, tasks
-from privlab.experiments import pictures
 from privlab.experiments.protocol import Experiment, find
 from privlab.ledger import evidence
+
+SHOWN = 3  # so many repeats of a size have their pictures kept, the first ones, so that the book shows what the numbers are about
+
+
+def png(experiment: str, size: str, repeat: int, name: str, root: Path | None = None) -> Path:
+    """Where a picture lies, beside the evidence.  name: metric[key, ...], as its experiment yields it."""
+    words = "-".join(re.findall(r"[a-z0-9_]+", name))
+    return evidence.path(experiment, size, root).with_suffix("") / f"{repeat}-{words}.png"
 
 
 class Plan(NamedTuple):
@@ -140,10 +148,10 @@ def repeat(
     with alone:
         if not _there(experiment, size, repeat, where):  # another process has measured it since
             values, images = chosen.collected(repeat, size, device)
-            for name, image in images.items() if repeat in chosen.range(size)[: pictures.SHOWN] else ():
-                png = pictures.place(experiment, size, repeat, name, where)
-                png.parent.mkdir(parents=True, exist_ok=True)
-                Image.fromarray(image.numpy()).save(png, optimize=True)
+            for name, image in images.items() if repeat in chosen.range(size)[:SHOWN] else ():
+                place = png(experiment, size, repeat, name, where)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                Image.fromarray(image.numpy()).save(place, optimize=True)
             seconds = time.process_time() - began
             evidence.append(experiment, size, row(chosen, size, repeat, values, seconds, device), where)
         with contextlib.suppress(OSError):  # who holds it from now on finds the repeat there

@@ -1,6 +1,6 @@
-"""One repeat of a gradient inversion: photographs under attack, fresh networks, searches that are done once, and scores."""
+"""One repeat of a gradient inversion: photographs under attack, fresh networks, searches that are done once, scores and strips."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self
@@ -31,6 +31,17 @@ def mean_photograph(name: str = "cifar10") -> Tensor:
 def relative_residual(result: Result, model: nn.Module) -> float:
     """Root mean square over the tensors of what Gauss-Newton left unmet of a gradient: 0 is all of it met, 1 is no idea."""
     return (result.score / len(list(model.parameters()))) ** 0.5
+
+
+def tiled(rows: Iterable[Tensor | Sequence[Tensor]]) -> Tensor:
+    """Images in [0, 1] as evidence keeps them, one row below the other: uint8 (height, width[, 3]).
+
+    rows: each a batch (n, channels, height, width), or so many images (1, channels, height, width) beside one another.
+    """
+    batches = [row if isinstance(row, Tensor) else torch.cat([image.detach().cpu() for image in row]) for row in rows]
+    whole = torch.cat([torch.cat([*batch.cpu()], -1) for batch in batches], -2)  # (channels, height, width)
+    pixels = (whole.clamp(0, 1) * 255).round().to(torch.uint8)
+    return pixels[0] if len(pixels) == 1 else pixels.permute(1, 2, 0).contiguous()
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import evaluation, generators, results, stylegan2
 from privlab.attacks.model_inversion.results import Result
 from privlab.data.private_public import PrivatePublic
-from privlab.experiments.pictures import tiled
 from privlab.experiments.protocol import Settings, Values
+from privlab.experiments.trial import tiled
 from privlab.training import RECIPES, Recipe, shadow_models
 from privlab.training.defence import Defence
 from privlab.training.shadow_models import Fleet
