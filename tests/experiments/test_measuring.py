@@ -183,13 +183,14 @@ def test_a_live_run_is_a_new_repeat_and_at_smoke_the_canary(walk, tmp_path, monk
 def test_a_run_at_night_measures_what_is_missing_on_a_cluster_where_there_is_one(walk, tmp_path, monkeypatch):
     again(walk, class_=Size(1, "y"), night=Size(3, "z"))
     measuring.repeat(walk.name, "night", 1_001, str(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setenv("PRIVLAB_CLUSTER", "nonsense://x")
+        assert [len(experiments.run(walk.name, size, progress=False)) for size in ("smoke", "class")] == [1, 1]
+        with pytest.raises(ConnectionError, match="cluster='nonsense://x' does not answer"):
+            experiments.run(walk.name, "night", progress=False)
     there = experiments.run(walk.name, "night", jobs=1, progress=False)
     assert there.repeats == (1_000, 1_001, 1_002) and there.complete
     assert experiments.run(walk.name, "gpu", jobs=1, progress=False).size == "night"
-    monkeypatch.setenv("PRIVLAB_CLUSTER", "nonsense://x")
-    assert [len(experiments.run(walk.name, size, progress=False)) for size in ("smoke", "class")] == [1, 1]
-    with pytest.raises(ConnectionError, match="cluster='nonsense://x' does not answer"):
-        experiments.run(walk.name, "night", progress=False)
 
 
 def test_where_nothing_is_measured_the_evidence_is_empty(walk):

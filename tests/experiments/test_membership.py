@@ -46,7 +46,7 @@ def test_the_bit_knows_half_the_level_and_no_more():
     said = invented(3.0)
     values = dict(membership.of_one(said, "a"))
     assert values["train_acc[a]"] == said.accuracies()[0].min()  # of the worst
-    bit = 0.5 + values["train_test_gap[a]"] / 2
+    bit = 0.5 + float(values["train_test_gap[a]"]) / 2
     assert values["attack_acc[a, right_or_wrong]"] == pytest.approx(bit, abs=1e-9)
     assert values["auc[a, right_or_wrong]"] == pytest.approx(bit, abs=1e-9)
 

@@ -73,8 +73,9 @@ def skips(
         yield from here.inverted(here.network(network)).rates(f"{faces}, {network}, full")
     if pictures:
         yield from noise(here, here.network(next(iter(networks.values())), at=stops).model(0), pictures)
-    for settings in more:
-        yield from skips.measure(here.seed, **settings, device=here.device)
+    for settings in more:  # numbers alone: its strips would have the names of those above
+        told = skips.measure(here.seed, **settings, device=here.device)
+        yield from ((name, value) for name, value in told if not name.startswith("picture["))
 
 
 def noise(here: People, victim: Callable[[Tensor], Tensor], pictures: int) -> Values:
