@@ -1,7 +1,5 @@
 """What a lab shows: the committed evidence of an experiment, and beside it the reader's own dots, measured live."""
 
-from __future__ import annotations
-
 import math
 import os
 import time
@@ -11,21 +9,21 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 from tqdm.auto import tqdm
 
 from privlab import compute
-from privlab.experiments import pictures
-from privlab.experiments.measuring import measure, row
+from privlab.experiments.measuring import SHOWN, measure, png, row
 from privlab.experiments.protocol import Experiment, find
 from privlab.ledger import evidence
 
 
 @dataclass(frozen=True, repr=False)
 class Evidence:
-    """Values of an experiment, repeat by repeat.
+    """Values of an experiment, repeat by repeat; NaN for a statistic of too few.
 
     size: at which it was measured.  repeats: their numbers.  table: name -> (repeats,) float64.
-    complete: whether all registered repeats are here.  stands_for, own: of the size.  images: (repeat, name) -> a live picture.
+    complete: whether all registered repeats are here.  stands_for, own: of the size.  images: name -> a live picture.
     """
 
     experiment: str
@@ -35,7 +33,7 @@ class Evidence:
     complete: bool
     stands_for: str
     own: bool
-    images: Mapping[tuple[int, str], np.ndarray] = field(default_factory=dict)
+    images: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.repeats)
@@ -44,26 +42,26 @@ class Evidence:
         return all(each in self.table for each in name.split(" - "))
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """The values of one name, or of a difference of two such as "psnr[a] - psnr[b]", repeat by repeat: (repeats,).
+        """The values of one name, or of a difference such as "psnr[a] - psnr[b]", repeat by repeat: (repeats,).
 
         Raises KeyError that lists what there is.
         """
-        first, *others = name.split(" - ")
-        if name not in self:
-            unknown = next(each for each in (first, *others) if each not in self.table)
-            raise KeyError(f"{unknown} is not measured by {self.experiment}; it has {', '.join(self.table)}")
-        return self.table[first] - sum(self.table[each] for each in others)
+        for each in name.split(" - "):
+            if each not in self.table:
+                raise KeyError(f"{each} is not measured by {self.experiment}; it has {', '.join(self.table)}")
+        first, *others = (self.table[each] for each in name.split(" - "))
+        return first - sum(others)
 
     def mean(self, name: str) -> float:
-        """Of all repeats; NaN where there is none yet."""
+        """Of all repeats."""
         return float(self[name].mean()) if len(self) else math.nan
 
     def spread(self, name: str) -> float:
-        """Standard deviation of the repeats (n - 1 below the root); NaN for fewer than two."""
+        """Standard deviation of the repeats (n - 1 below the root)."""
         return float(self[name].std(ddof=1)) if len(self) > 1 else math.nan
 
     def above(self, name: str, bar: float) -> float:
-        """How many repeats are above a bar; NaN where there is none yet."""
+        """How many repeats are above a bar."""
         return int((self[name] > bar).sum()) if len(self) else math.nan
 
     def picture(self, name: str, repeat: int | None = None) -> np.ndarray:
@@ -71,15 +69,16 @@ class Evidence:
 
         Raises KeyError where there is none.
         """
-        if repeat is None and not len(self):
+        if not len(self):
             raise KeyError(f"there is no picture {name}: {self!r}")
+        if name in self.images:
+            return self.images[name]
         number = self.repeats[0] if repeat is None else repeat
-        image = self.images.get((number, name))
-        image = pictures.load(self.experiment, self.size, number, name) if image is None else image
-        if image is None:
-            kept = f"those of the first {pictures.SHOWN} repeats are kept"
+        file = png(self.experiment, self.size, number, name)
+        if not file.exists():
+            kept = f"those of the first {SHOWN} repeats are kept"
             raise KeyError(f"there is no picture {name} of repeat {number}; {kept}")
-        return image
+        return np.array(Image.open(file))
 
     def __repr__(self) -> str:
         if not len(self):
@@ -126,14 +125,13 @@ def run(name: str, size: str, *, device: str = "cpu", jobs: int | None = None, p
         measure([name], size, jobs=jobs, device=device, progress=progress)
         return load(name, size)
     device, began = compute.device(device), time.perf_counter()
-    number = 0 if size == "smoke" else experiment.range(size).stop
+    number, plan = 0 if size == "smoke" else experiment.range(size).stop, experiment.size(size)
     total = len(_loaded(experiment, size).table) or None
     bar = partial(tqdm, desc=name, total=total, unit="number", disable=not progress, leave=False)
     values, images = experiment.collected(number, size, device, bar)
-    seconds = time.perf_counter() - began
     if live := os.environ.get("PRIVLAB_LIVE"):  # the runner's, which compares what moved
         evidence.path(name, size, Path(live)).unlink(missing_ok=True)  # of an earlier run
+        seconds = time.perf_counter() - began
         evidence.append(name, size, row(experiment, size, number, values, seconds, device), Path(live))
-    table, plan = {key: np.array([value]) for key, value in values.items()}, experiment.size(size)
-    shown = {(number, key): image.numpy() for key, image in images.items()}
+    table, shown = {key: np.array([value]) for key, value in values.items()}, {k: x.numpy() for k, x in images.items()}
     return Evidence(name, size, (number,), table, True, plan.stands_for, plan.own, shown)

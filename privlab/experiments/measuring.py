@@ -4,29 +4,35 @@ What is interrupted, at any moment and in any way, loses at most the repeats in 
 checkpoints in the store, and go on from there.
 """
 
-from __future__ import annotations
-
 import contextlib
+import re
 import statistics
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from filelock import FileLock, Timeout
+from PIL import Image
 
 from privlab.compute import atomic, machine, store, tasks
-from privlab.experiments import pictures
 from privlab.experiments.protocol import Experiment, find
 from privlab.ledger import evidence
 
+SHOWN = 3  # so many repeats of a size have their pictures kept, the first ones, so that the book shows what the numbers are about
 
-@dataclass(frozen=True)
-class Plan:
+
+def png(experiment: str, size: str, repeat: int, name: str, root: Path | None = None) -> Path:
+    """Where a picture lies, beside the evidence.  name: metric[key, ...], as its experiment yields it."""
+    words = "-".join(re.findall(r"[a-z0-9_]+", name))
+    return evidence.path(experiment, size, root).with_suffix("") / f"{repeat}-{words}.png"
+
+
+class Plan(NamedTuple):
     """What is there of an experiment at one size, and what is missing.
 
     registered, there: how many repeats.  hours: what the missing ones will take on one core, by those that are there; None if none is.
@@ -42,29 +48,24 @@ class Plan:
 
 def plans(names: Sequence[str], size: str, root: Path | None = None) -> list[Plan]:
     """What is left to be measured, of the experiments that have this size: what is registered, and what their decorators say now."""
-    return [_plan(one, size, root) for one in map(find, names) if size in one.sizes]
-
-
-def _plan(experiment: Experiment, size: str, root: Path | None) -> Plan:
-    name, digest = experiment.name, experiment.digest(size)
-    done = {row.repeat: row.seconds for row in evidence.read(name, size, digest, root)}
-    wanted = {*experiment.range(size)}
-    for entry in evidence.registrations(root):
-        if (entry.experiment, entry.size, entry.digest) == (name, size, digest):
-            wanted |= {*entry.range}
-    missing = tuple(sorted(wanted - done.keys()))
-    hours = statistics.mean(done.values()) * len(missing) / 3600 if done else None
-    return Plan(name, size, len(wanted), len(wanted) - len(missing), missing, hours)
+    found, registered = list[Plan](), evidence.registrations(root)
+    for one in (one for one in map(find, names) if size in one.sizes):
+        about = (one.name, size, one.digest(size))
+        seconds = {row.repeat: row.seconds for row in evidence.read(*about, root)}
+        tries = [entry.range for entry in registered if (entry.experiment, entry.size, entry.digest) == about]
+        wanted = {*one.range(size)}.union(*tries)
+        missing = tuple(sorted(wanted - seconds.keys()))
+        hours = statistics.mean(seconds.values()) * len(missing) / 3600 if seconds else None
+        found.append(Plan(one.name, size, len(wanted), len(wanted) - len(missing), missing, hours))
+    return found
 
 
 def registration(name: str, size: str) -> evidence.Registration:
     """The registration of an experiment at one size, as its decorator has it. Raises ValueError where it does not have this size."""
-    experiment = find(name)
-    plan, first = experiment.size(size), experiment.range(size).start
-    return evidence.Registration(
-        name, size, experiment.protocol, experiment.digest(size), first, plan.repeats, plan.stands_for, plan.own,
-        date.today().isoformat(),
-    )  # fmt: skip
+    one = find(name)
+    plan, first, today = one.size(size), one.range(size).start, date.today().isoformat()
+    about = (one.protocol, one.digest(size), first, plan.repeats, plan.stands_for, plan.own)
+    return evidence.Registration(name, size, *about, today)
 
 
 def measure(
@@ -111,9 +112,8 @@ def measure(
         for plan in listed
         for n in plan.missing
     ]
-    budget = None if minutes is None else 60 * minutes
     there = f"all {sum(plan.there for plan in listed)} repeats at {size} are there"
-    title = f"{len(work)} repeats at {size}" if work else there
+    title, budget = f"{len(work)} repeats at {size}" if work else there, None if minutes is None else 60 * minutes
     return tasks.fan_out(work, title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress)
 
 
@@ -127,8 +127,7 @@ def _make_writable(root: Path) -> None:
 
 
 def _there(experiment: str, size: str, number: int, root: Path) -> bool:
-    digest = find(experiment).digest(size)
-    return number in evidence.lines(experiment, size, digest, root)
+    return number in evidence.lines(experiment, size, find(experiment).digest(size), root)
 
 
 def repeat(
@@ -141,20 +140,22 @@ def repeat(
     chosen, where, began = find(experiment), Path(root), time.process_time()
     file = evidence.path(experiment, size, where)
     atomic.shared_folder(file.parent)
-    place = file.with_name(f".{file.name}.{repeat}.lock")
+    lock = file.with_name(f".{file.name}.{repeat}.lock")
     try:
-        alone = FileLock(place, mode=0o666).acquire(blocking=False)  # let go of when this process ends, however it does
+        alone = FileLock(lock, mode=0o666).acquire(blocking=False)  # let go of when this process ends, however it does
     except Timeout:
         raise tasks.Taken(f"repeat {repeat} of {file.stem} is being measured by another process") from None
     with alone:
         if not _there(experiment, size, repeat, where):  # another process has measured it since
             values, images = chosen.collected(repeat, size, device)
-            if repeat in chosen.range(size)[: pictures.SHOWN]:
-                pictures.save(experiment, size, repeat, images, where)
+            for name, image in images.items() if repeat in chosen.range(size)[:SHOWN] else ():
+                place = png(experiment, size, repeat, name, where)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                Image.fromarray(image.numpy()).save(place, optimize=True)
             seconds = time.process_time() - began
             evidence.append(experiment, size, row(chosen, size, repeat, values, seconds, device), where)
         with contextlib.suppress(OSError):  # who holds it from now on finds the repeat there
-            place.unlink()
+            lock.unlink()
 
 
 def row(

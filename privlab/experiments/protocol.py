@@ -1,21 +1,16 @@
 """An experiment: a function of one repeat that yields named numbers, and the sizes at which it can be run.
 
-@experiment(
-    "gradient_inversion.architectures",
-    data=("cifar10",),
+@experiment("gradient_inversion.architectures", on=Trial.of,
     smoke=Size(2, "small networks, 20 steps", networks=SMALL, steps=20),
     night=Size(12, "the papers' networks", own=True, networks=PAPER, steps=3_000),
 )
-def architectures(repeat, networks, steps, device):
-    image = photograph(repeat)
+def architectures(trial, networks, steps):
     for name in networks:
         yield f"psnr[cifar10, {name}]", ...
 
 A repeat is the statistical unit: it has its own photograph, batch, split or people *and* its own weights and noise, all drawn from its
 number, so that repeats are independent. What is compared is yielded by the same repeat, so it is paired.
 """
-
-from __future__ import annotations
 
 import difflib
 import fnmatch
@@ -37,6 +32,7 @@ from privlab.compute import store
 from privlab.data import load
 from privlab.ledger.evidence import EXACT_PSNR, FIRST, SIZES, checked
 
+Settings = Mapping[str, Any]  # plain JSON
 Values = Iterator[tuple[str, Any]]  # a number, or a picture as uint8 (height, width[, 3])
 
 
@@ -45,7 +41,6 @@ def profile(name: str) -> str:
     return checked(name, "profile")
 
 
-@dataclass(init=False)
 class Size:
     """One way to run an experiment.
 
@@ -54,12 +49,6 @@ class Size:
     own: whether it is the paper's own setting; only then a verdict speaks about the paper.
     first: number of the first repeat; that of the size if not given.  settings: arguments of the measuring function, plain JSON.
     """
-
-    repeats: int
-    stands_for: str
-    own: bool
-    settings: Mapping[str, Any]
-    first: int | None
 
     def __init__(
         self, repeats: int, stands_for: str, own: bool = False, first: int | None = None, **settings: Any
@@ -108,21 +97,13 @@ class Experiment:
         parts = [self.name, self.protocol, self.size(size).settings, {name: _hash(name) for name in self.data}]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
-    def like(self, name: str, *, given: Mapping[str, Any] = {}, **sizes: Any) -> Experiment:
-        """The same function under another address, at other sizes.
-
-        given: arguments that are the same at all sizes, and no part of a digest.
-        sizes: as `experiment` takes them, and its protocol and data if they are others.
-        """
-        return experiment(name, **{"data": self.data, **sizes})(partial(self.measure, **given))
-
     def __call__(self, repeat: int, size: str, device: str = "cpu") -> Values:
         """The values of one repeat, as they are measured."""
         more = {"device": device} if self.takes_device else {}
         return self.measure(repeat, **self.size(size).settings, **more)
 
     def collected(
-        self, repeat: int, size: str, device: str = "cpu", watch: Callable[[Values], Values] = lambda values: values
+        self, repeat: int, size: str, device: str = "cpu", watch: Callable[[Values], Values] = iter
     ) -> tuple[dict[str, float], dict[str, Tensor]]:
         """The numbers and the pictures of one repeat.  watch: gives the values on as they come, such as a bar of progress.
 
@@ -144,27 +125,31 @@ _REGISTRY: dict[str, Experiment] = {}
 
 
 def experiment(
-    name: str,
-    *,
-    protocol: int = 1,
-    data: Sequence[str] = (),
-    smoke: Size,
-    class_: Size | None = None,
-    night: Size | None = None,
-    gpu: Size | None = None,
-    paper: Size | None = None,
-) -> Callable[[Callable[..., Values]], Experiment]:
-    """Register the decorated function under its address, such as "gradient_inversion.architectures".
+    name: str, *, on: Callable[..., Any] | None = None, protocol: int = 1, data: Sequence[str] = ("cifar10",), **sizes: Size
+) -> Callable[[Callable[..., Values]], Experiment]:  # fmt: skip
+    """Register a function under its address, such as "gradient_inversion.architectures"; one function may stand under several.
 
-    smoke: of seconds, which proves that it runs.  class_: since class is Python's own word.
+    on: makes what the function is called with, such as a Trial, of the repeat's number, the device, and those settings that the function
+    does not take; if not given it is called with the number itself, and with the device where it takes one.
+    sizes: from the cheapest up, of smoke (of seconds, which proves that it runs), class_ (since class is Python's own word), night, gpu
+    and paper.
     """
-    sizes = {size: plan for size, plan in zip(SIZES, (smoke, class_, night, gpu, paper), strict=True) if plan}
 
     def register(measure: Callable[..., Values]) -> Experiment:
-        _REGISTRY[name] = Experiment(name, protocol, measure, sizes, data)
+        named = {size.rstrip("_"): plan for size, plan in sizes.items()}
+        call = measure if on is None else partial(_measured_on, on, measure)
+        _REGISTRY[name] = Experiment(name, protocol, call, named, data)
         return _REGISTRY[name]
 
     return register
+
+
+def _measured_on(
+    on: Callable[..., Any], measure: Callable[..., Values], repeat: int, device: str = "cpu", **settings: Any
+) -> Values:
+    own = settings.keys() & inspect.signature(measure).parameters
+    trial = on(repeat, device=device, **{name: value for name, value in settings.items() if name not in own})
+    return measure(trial, **{name: settings[name] for name in own})
 
 
 def names(pattern: str = "*") -> list[str]:

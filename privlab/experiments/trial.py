@@ -1,11 +1,9 @@
-"""One repeat of a gradient inversion: photographs under attack, fresh networks, searches that are done once, and scores."""
+"""One repeat of a gradient inversion: photographs under attack, fresh networks, searches that are done once, scores and strips."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -35,6 +33,17 @@ def relative_residual(result: Result, model: nn.Module) -> float:
     return (result.score / len(list(model.parameters()))) ** 0.5
 
 
+def tiled(rows: Iterable[Tensor | Sequence[Tensor]]) -> Tensor:
+    """Images in [0, 1] as evidence keeps them, one row below the other: uint8 (height, width[, 3]).
+
+    rows: each a batch (n, channels, height, width), or so many images (1, channels, height, width) beside one another.
+    """
+    batches = [row if isinstance(row, Tensor) else torch.cat([image.detach().cpu() for image in row]) for row in rows]
+    whole = torch.cat([torch.cat([*batch.cpu()], -1) for batch in batches], -2)  # (channels, height, width)
+    pixels = (whole.clamp(0, 1) * 255).round().to(torch.uint8)
+    return pixels[0] if len(pixels) == 1 else pixels.permute(1, 2, 0).contiguous()
+
+
 @dataclass(frozen=True)
 class Trial:
     """What is compared within a repeat: it all has these photographs, and weights and noise of this number.
@@ -53,7 +62,7 @@ class Trial:
     def of(
         cls, number: int, name: str = "cifar10", places: Sequence[int] | None = None, side: int | None = None,
         device: str = "cpu",
-    ) -> Trial:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """places: of the photographs in their set, counted round; its `number` if not given.  side: pixels to resize them to."""
         source = photographs(name)
         batch = [source.one(i % len(source), size=side) for i in ([number] if places is None else places)]

@@ -3,21 +3,13 @@
 import pytest
 import torch
 
-from privlab import data, experiments
+from privlab import data
 from privlab.attacks.gradient_inversion import objectives
 from privlab.course.lab_09 import experiments as fourteen_steps
 from privlab.experiments.victims import designs
 from privlab.leak import Leak
-from privlab.ledger import comparison, papers
-from privlab.models import morph
 
 SMALL = dict(width=0.1, depths=(1, 1, 1, 1))
-
-
-def test_two_repeats_share_neither_photograph_nor_weights_nor_start():
-    one, other = (designs.trial(n) for n in (3, 4))
-    assert torch.equal(one.images, data.load("cifar10", "test").one(3)[0]) and not torch.equal(one.images, other.images)
-    assert (one.number, other.number) == (3, 4)
 
 
 def test_a_fair_weight_is_one_on_step_9_and_looks_at_public_photographs_alone(monkeypatch):
@@ -47,19 +39,3 @@ def test_a_short_search_and_a_long_one_meet_where_they_are_as_long(monkeypatch, 
     values = dict(fourteen_steps.steps.measure(0, chosen=[8, 9, 10], **how, **SMALL))
     assert all(values[f"psnr[step_{n}]"] == values[f"psnr[step_{n}, long]"] for n in (8, 9, 10))
     assert values["picture[steps]"].shape == (32, 4 * 32, 3)
-
-
-def test_near_the_photograph_of_a_linear_network_downhill_leads_home():
-    trial = designs.trial(0, **SMALL)
-    model = trial.design(9, activations="000")
-    assert -1 <= fourteen_steps.homeward(model, trial.images, trial.labels, 0.5, 0) <= 1
-    assert fourteen_steps.homeward(model, trial.images, trial.labels, 0.95, 0) > 0
-
-
-@pytest.mark.parametrize("size", ["class", "night", "gpu", "paper"])
-def test_the_steps_of_every_size_are_those_that_the_claims_speak_of(size):
-    chosen = experiments.find("fourteen_steps.steps").size(size).settings["chosen"]
-    names = {f"{metric}[step_{n}]" for metric in ("psnr", "mse", "ssim", "lpips") for n in chosen}
-    claims = [c for c in papers.claims("09") if c.experiments == ["fourteen_steps.steps"]]
-    asked = {name for c in claims for name in comparison.names(c.compare, *c.needs)}
-    assert len(claims) > 10 and {n for n in asked if n.count(",") == 0} <= names and set(chosen) <= set(morph.STEPS)

@@ -38,15 +38,6 @@ def test_architectures_are_attacked_on_one_photograph_from_one_noise(searches):
         assert each.leak.grads.keys() == {name for name, _ in each.model.named_parameters()}
 
 
-def test_another_repeat_has_other_weights_and_another_photograph(searches):
-    for repeat in (0, 1):
-        dict(lab.architectures(repeat, "smoke"))
-    first, second = searches[1], searches[5]
-    assert first.trial.number != second.trial.number
-    assert not first.model.head.fc.weight.equal(second.model.head.fc.weight)
-    assert not first.trial.images.equal(second.trial.images)
-
-
 def test_no_lab_has_shown_a_photograph_of_a_repeat():
     shown = data.load("cifar10_samples").pixels
     pixels = torch.cat([lab.trial_of(repeat).images for repeat in (*range(8), *range(1_000, 1_012))])
@@ -54,20 +45,8 @@ def test_no_lab_has_shown_a_photograph_of_a_repeat():
     assert not (shown[:, None].float() / 255 == pixels).all((2, 3, 4)).any()
 
 
-def test_a_vit_differs_in_the_scale_of_its_position_embedding_alone(searches):
-    dict(lab.position_scale(0, "smoke"))
-    small, large = (each.model.state_dict() for each in searches)
-    assert {name for name in small if not small[name].equal(large[name])} == {"pos_embed"}
-    assert large["pos_embed"].std() == pytest.approx(1, abs=0.1) and small["pos_embed"].std() < 0.03
-
-
 def test_adam_and_gauss_newton_have_as_many_passes(searches):
     dict(lab.second_order_full(0, "smoke"))
     assert len(searches) == 2 * 3
     for adam, newton in zip(searches[::2], searches[1::2], strict=True):
         assert newton.attack.passes == 2 * adam.attack.steps and adam.model is newton.model
-
-
-def test_dlg_is_told_no_label(searches):
-    dict(lab.dlg(0, "smoke"))
-    assert [each.leak.labels for each in searches] == [None] * 3

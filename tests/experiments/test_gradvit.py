@@ -13,11 +13,6 @@ def test_batches_are_nested_of_different_classes_and_new_in_every_repeat():
     assert len(firsts.unique(dim=0)) == 8
 
 
-def test_large_batches_share_no_photograph_with_their_neighbours():
-    images = torch.cat([batches.client(2_000 + n, 4, large=True).images[:, :, ::28, ::28] for n in range(5)])
-    assert images.shape == (20, 3, 8, 8) and len(images.unique(dim=0)) == 20
-
-
 def test_rows_of_the_ablation_add_one_term_each_and_registration_last():
     rows = {name: {t.name for t in attack.terms} for name, attack in gradvit.ablation_rows(10).items()}
     common = {"gradients", "pixels", "smoothness"}
@@ -36,8 +31,3 @@ def test_a_family_holds_its_batch_and_the_guess_is_one_for_all():
     assert start.shape == trial.images.shape
     torch.testing.assert_close(known["nearest_point"], trial.images.double(), atol=1e-3, rtol=0)
     torch.testing.assert_close(known["guess"][0], known["guess"][1])
-
-
-def test_a_repeat_comes_out_alike_again_and_another_one_does_not():
-    values = [dict(gradvit.exchanged_patches(n, "smoke")) for n in (0, 0, 1)]
-    assert values[0] == values[1] and not set(values[0].values()) & set(values[2].values())

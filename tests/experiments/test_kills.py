@@ -19,7 +19,7 @@ WALK = """
 import time, torch
 from privlab.experiments import Size, experiment
 
-@experiment("walking.walk", smoke=Size(1, "invented"), class_=Size(REPEATS, "invented", seconds=0.3))
+@experiment("walking.walk", data=(), smoke=Size(1, "invented"), class_=Size(REPEATS, "invented", seconds=0.3))
 def walk(repeat, seconds=0.0):
     time.sleep(seconds)
     yield "psnr[a]", torch.randn((), generator=torch.Generator().manual_seed(repeat))
@@ -31,13 +31,12 @@ SITE = "import privlab.course as room\nroom.__path__.append({place!r})\n"  # of 
 def measure(tmp_path, repeats):
     """measure(root, jobs): the command at work on an experiment of this test, its evidence in this folder."""
     place = tmp_path / "place"
-    lab = place / "lab_99"
-    lab.mkdir(parents=True)
-    (lab / "experiments.py").write_text(WALK.replace("REPEATS", str(repeats)))
+    (place / "lab_99").mkdir(parents=True)
+    (place / "lab_99" / "experiments.py").write_text(WALK.replace("REPEATS", str(repeats)))
     (place / "sitecustomize.py").write_text(SITE.format(place=str(place)))
+    paths = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
 
     def start(root, jobs):
-        paths = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
         return subprocess.Popen(
             [sys.executable, "-m", "privlab", "measure", "walking.walk", "--size", "class", "--jobs", str(jobs)],
             env=os.environ | {"PYTHONPATH": paths, "PRIVLAB_EVIDENCE": str(root)},
@@ -88,19 +87,9 @@ def test_kills_lose_nothing_but_the_repeats_in_the_making(kills, jobs, repeats, 
         after = lines(root)
         assert after[:there] == before and len(after) > there  # nothing is gone, and each call gained something
         before = after
-    _, alive = psutil.wait_procs(processes(root), timeout=30)
-    assert not alive  # a worker ends with the process that it works for
-    assert measure(root, jobs).wait(300) == 0
-    assert measure(tmp_path / "undisturbed", jobs).wait(300) == 0
-    disturbed, undisturbed = lines(root), lines(tmp_path / "undisturbed")
-    assert sorted(row["repeat"] for row in disturbed) == list(range(repeats))  # each of them once
-    values = [{row["repeat"]: (row["digest"], row["values"]) for row in each} for each in (disturbed, undisturbed)]
-    assert values[0] == values[1]
-
-
-@pytest.mark.check
-@pytest.mark.parametrize("repeats", [12])
-def test_two_processes_share_the_repeats(measure, tmp_path, repeats):
-    both = [measure(tmp_path / "shared", jobs) for jobs in (1, 2)]
-    assert [process.wait(300) for process in both] == [0, 0]
-    assert sorted(row["repeat"] for row in lines(tmp_path / "shared")) == list(range(repeats))
+    assert not psutil.wait_procs(processes(root), timeout=30)[1]  # a worker ends with the process that it works for
+    both = [measure(tmp_path / "shared", each) for each in (1, jobs)]  # two at a time share the repeats
+    assert [process.wait(300) for process in (measure(root, jobs), *both)] == [0, 0, 0]
+    disturbed, shared = ({row["repeat"]: row["values"] for row in lines(each)} for each in (root, tmp_path / "shared"))
+    assert disturbed == shared and sorted(disturbed) == list(range(repeats))
+    assert len(lines(root)) == len(lines(tmp_path / "shared")) == repeats  # each of them once

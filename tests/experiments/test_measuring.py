@@ -6,8 +6,6 @@ import json
 import math
 import statistics
 import tempfile
-from dataclasses import replace
-from functools import partial
 
 import pytest
 import torch
@@ -16,42 +14,63 @@ from filelock import FileLock
 from privlab import experiments
 from privlab.__main__ import main
 from privlab.compute.tasks import Taken
-from privlab.experiments import Size, measuring, protocol
+from privlab.experiments import Size, experiment, measuring, protocol
 from privlab.ledger import evidence
 
-CODE = """
-import os, time, torch
-from privlab.experiments import Size, experiment
-
-@experiment("invented.walk", smoke=Size(2, "invented"), class_=Size(6, "invented", seconds=0.05))
-def walk(repeat, seconds=0.0, device="cpu"):
-    rng = torch.Generator().manual_seed(repeat)
-    time.sleep(seconds)
-    yield "psnr[a]", torch.randn((), generator=rng)
-    yield "psnr[b]", 1.0
-    yield "picture[a]", torch.full((2, 3, 3), repeat % 256, dtype=torch.uint8)
-"""
+SIZES = dict(smoke=Size(2, "invented"), class_=Size(6, "invented", seconds=0.05))
 
 
 @pytest.fixture
-def walk(monkeypatch):
+def walk(monkeypatch, tmp_path):
     protocol.names()  # imports all, or what is imported by a test would be forgotten with its registry
     monkeypatch.setattr(protocol, "_REGISTRY", {})
-    scope = {}
-    exec(CODE, scope)
-    return scope["walk"]
+    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
+    monkeypatch.delenv("PRIVLAB_LIVE", raising=False)
+
+    @experiment("invented.walk", data=(), **SIZES)
+    def walk(repeat, seconds=0.0, device="cpu"):
+        yield "psnr[a]", torch.randn((), generator=torch.Generator().manual_seed(repeat))
+        yield "psnr[b]", 1.0
+        yield "picture[a]", torch.full((2, 3, 3), repeat % 256, dtype=torch.uint8)
+
+    return walk
 
 
-def test_a_decorated_function_is_an_experiment(walk):
+def measured(size="class", **more):
+    return experiments.measure(["invented.walk"], size, **{"jobs": 1, "progress": False, **more})
+
+
+def again(walk, **sizes):
+    """The same experiment under the same address, at other sizes."""
+    return experiment("invented.walk", data=(), **{"smoke": Size(1, "x"), **sizes})(walk.measure)
+
+
+def test_a_decorated_function_is_an_experiment_and_the_same_is_another_elsewhere(walk):
     assert walk.name == "invented.walk" and [*walk.sizes] == ["smoke", "class"] and walk.range("class") == range(6)
     assert len(walk.digest("smoke")) == 12 and walk.digest("smoke") != walk.digest("class")
-    assert dict(walk(3, "smoke"))["psnr[b]"] == 1.0
+    run = experiment("invented.run", data=(), smoke=Size(1, "x"), class_=Size(3, "y", first=7))(walk.measure)
+    assert experiments.find("invented.run") is run and run.range("class") == range(7, 10)
+    assert next(run(3, "smoke")) == next(walk(3, "smoke")) and run.digest("smoke") != walk.digest("smoke")
+
+
+def test_what_an_experiment_is_on_is_made_of_the_settings_that_it_does_not_take(walk):
+    @experiment("invented.on", on=lambda *number, **about: (*number, about), data=(), smoke=Size(1, "x", far=1, near=2))
+    def on(trial, near):
+        yield "seen", (trial, near)
+
+    assert on.takes_device and [*on(3, "smoke", "meta")] == [("seen", ((3, dict(device="meta", far=1)), 2))]
 
 
 def test_each_function_takes_the_settings_of_all_its_sizes():
-    for experiment in map(experiments.find, protocol.names()):
-        for size in experiment.sizes.values():
-            inspect.signature(experiment.measure).bind(0, **size.settings)
+    for one in map(experiments.find, protocol.names()):
+        assert [*one.sizes] == [size for size in evidence.SIZES if size in one.sizes]  # from the cheapest up
+        on, measure = getattr(one.measure, "args", (None, one.measure))
+        takes = inspect.signature(measure).parameters
+        for size in one.sizes.values():
+            own = {name: value for name, value in size.settings.items() if not on or name in takes}
+            inspect.signature(measure).bind(0, **own)
+            rest = {name: value for name, value in size.settings.items() if name not in own}
+            assert not rest or inspect.signature(on).bind(0, **rest)
 
 
 def test_an_unknown_name_has_a_nearest(walk):
@@ -63,19 +82,12 @@ def test_an_unknown_name_has_a_nearest(walk):
         experiments.run(walk.name, "banana")
 
 
-def test_the_same_function_under_another_address(walk):
-    sizes = dict(smoke=Size(1, "x"), class_=Size(3, "y", first=7, seconds=0.1))
-    run = walk.like("invented.run", given=dict(device="meta"), **sizes)
-    assert experiments.find("invented.run") is run and run.data == walk.data and run.range("class") == range(7, 10)
-    assert run.size("class").settings == dict(seconds=0.1) and run.measure.keywords == dict(device="meta")
-    assert next(run(3, "smoke")) == next(walk(3, "smoke")) and run.digest("smoke") != walk.digest("smoke")
-
-
-def test_what_is_missing_is_measured_once(walk, tmp_path):
-    measure = partial(experiments.measure, [walk.name], "class", jobs=1, root=tmp_path, progress=False)
-    assert measure().startswith("6 repeats at class: 6 done in ")
-    assert measure() == "all 6 repeats at class are there: nothing to do"
-    there = experiments.load(walk.name, root=tmp_path)
+def test_what_is_missing_is_registered_and_measured_once(walk, tmp_path):
+    assert measured().startswith("6 repeats at class: 6 done in ")
+    assert measured() == "all 6 repeats at class are there: nothing to do" and "2 done" in measured("smoke")
+    (entry,) = evidence.registrations()  # smoke is never judged
+    assert (entry.experiment, entry.size, entry.first, entry.repeats, entry.attempt) == (walk.name, "class", 0, 6, 0)
+    there = experiments.load(walk.name)
     assert there.size == "class" and there.complete and there.repeats == (0, 1, 2, 3, 4, 5)
     expected = [torch.randn((), generator=torch.Generator().manual_seed(n)).item() for n in range(6)]
     assert there["psnr[a]"].tolist() == expected and there.mean("psnr[b]") == 1.0
@@ -86,63 +98,39 @@ def test_what_is_missing_is_measured_once(walk, tmp_path):
 
 
 def test_a_repeat_that_another_process_is_at_is_left_to_it_and_tried_again(walk, tmp_path):
-    file, measure = evidence.path(walk.name, "class", tmp_path), partial(experiments.measure, [walk.name], "class")
+    file = evidence.path(walk.name, "class")
     file.parent.mkdir()
     with FileLock(file.with_name(f".{file.name}.1.lock")):
         with pytest.raises(Taken, match="repeat 1 of .*walk is being measured by another process"):
             measuring.repeat(walk.name, "class", 1, str(tmp_path))
-        said = measure(jobs=1, minutes=2 / 60, root=tmp_path, progress=False)
+        said = measured(minutes=2 / 60)
         assert "5 done" in said and said.endswith(", 1 left for the next call")
-    assert "1 done" in measure(jobs=1, root=tmp_path, progress=False)  # the other was killed without a line
+    assert "1 done" in measured()  # the other was killed without a line
     measuring.repeat(walk.name, "class", 1, str(tmp_path))  # and one that comes late finds it there
     assert [json.loads(line)["repeat"] for line in file.read_text().splitlines()] == [0, 2, 3, 4, 5, 1]
     assert not [*file.parent.glob(".*.[0-9].lock")]
 
 
-def test_what_is_measured_is_registered_first_and_once(walk, tmp_path):
-    for size in ("class", "class", "smoke"):  # smoke is never judged
-        experiments.measure([walk.name], size, jobs=1, minutes=1e-9, root=tmp_path, progress=False)
-    (entry,) = evidence.registrations(tmp_path)
-    assert (entry.experiment, entry.size, entry.first, entry.repeats, entry.attempt) == (walk.name, "class", 0, 6, 0)
-
-
-@pytest.mark.parametrize(
-    ("asked", "says"),
-    [
-        (dict(device="banana"), "device='banana' is not a device of the labs"),
-        (dict(device="cuda:9999"), "device='cuda:9999' is not on this machine"),
-        (dict(jobs=0), "jobs=0 processes do no work"),
-    ],
-)
-def test_what_cannot_be_done_registers_nothing(asked, says, walk, tmp_path):
-    with pytest.raises(ValueError, match=says):
-        experiments.measure([walk.name], "class", root=tmp_path, progress=False, **asked)
-    assert not evidence.registrations(tmp_path)
-
-
-def test_one_of_several_cards_is_for_one_process_and_no_cluster(walk, tmp_path, monkeypatch):
+def test_what_cannot_be_done_registers_nothing(walk, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for asked, says in (
+        (dict(device="banana"), "device='banana' is not a device of the labs"),
+        (dict(jobs=0), "jobs=0 processes do no work"),
+        (
+            dict(device="cuda:1", cluster="tcp://x"),
+            "device='cuda:1' is a card of one machine, and a cluster has several",
+        ),
+    ):
+        with pytest.raises(ValueError, match=says):
+            measured(**{"jobs": None, **asked})
+    assert not evidence.registrations()
     asked = {}
     monkeypatch.setattr(measuring.tasks, "fan_out", lambda work, title, **options: asked.update(options))
-    experiments.measure([walk.name], "smoke", device="cuda:1", root=tmp_path)
+    measured("smoke", device="cuda:1", jobs=None)
     assert (asked["jobs"], asked["gpu"]) == (1, False)
-    with pytest.raises(ValueError, match="device='cuda:1' is a card of one machine, and a cluster has several"):
-        experiments.measure([walk.name], "class", device="cuda:1", cluster="tcp://x", root=tmp_path)
-    assert not evidence.registrations(tmp_path)
 
 
-def test_a_line_names_the_device_that_computed_it(walk, tmp_path, monkeypatch):
-    experiments.measure([walk.name], "smoke", jobs=1, device="auto", root=tmp_path, progress=False)
-    there = evidence.read(walk.name, "smoke", None, tmp_path)
-    assert {row.device for row in there} == {"cuda" if torch.cuda.is_available() else "cpu"}
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a card")
-    blind = replace(walk, measure=lambda repeat: walk.measure(repeat))
-    lines = [measuring.row(each, "smoke", 0, {"psnr[a]": 1.0}, 1.0, "cuda") for each in (walk, blind)]
-    assert [(line.device, line.versions.get("card")) for line in lines] == [("cuda", "a card"), ("cpu", None)]
-
-
-def test_the_command_says_what_is_there_and_what_is_no_size_of_it(walk, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
+def test_the_command_says_what_is_there_and_what_is_no_size_of_it(walk, capsys):
     for says in ("2 repeats at smoke: 2 done in", "all 2 repeats at smoke are there: nothing to do"):
         assert main(["measure", walk.name, "*.walk", "--size", "smoke", "--jobs", "1"]) == 0  # patterns may overlap
         assert says in capsys.readouterr().out
@@ -152,118 +140,75 @@ def test_the_command_says_what_is_there_and_what_is_no_size_of_it(walk, tmp_path
     assert main(["measure", "invented*", "--size", "night"]) == 0  # of many those are meant that have the size
 
 
-def test_a_further_try_begins_behind_the_first_and_is_measured_beside_it(walk, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
-    measure = partial(experiments.measure, [walk.name], "class", jobs=1, progress=False)
-    assert "6 done" in measure()
-    again = partial(experiments.experiment, "invented.walk", smoke=Size(2, "invented"))
-    again(class_=Size(4, "invented", seconds=0.05, first=4))(walk.measure)
+def test_a_further_try_begins_behind_the_first_and_is_measured_beside_it(walk, capsys):
+    assert "6 done" in measured()
+    again(walk, class_=Size(4, "invented", seconds=0.05, first=4))
     assert main(["measure", walk.name, "--size", "class", "--register"]) == 2
     assert "Size(..., first=6)" in capsys.readouterr().err
-    further = again(class_=Size(4, "invented", seconds=0.05, first=6))(walk.measure)
-    assert further.digest("class") == walk.digest("class") and "4 done" in measure()
-    tries = evidence.registrations(tmp_path)
+    further = again(walk, class_=Size(4, "invented", seconds=0.05, first=6))
+    assert further.digest("class") == walk.digest("class") and "4 done" in measured()
+    tries = evidence.registrations()
     assert [(entry.first, entry.repeats, entry.attempt) for entry in tries] == [(0, 6, 0), (6, 4, 1)]
-    assert "nothing to do" in measure() and len(evidence.registrations(tmp_path)) == 2
+    there = experiments.load(walk.name)
+    assert there.repeats == (6, 7, 8, 9) and (there.picture("picture[a]", 8) == 8).all()
+    with pytest.raises(KeyError, match="first 3 repeats"):
+        there.picture("picture[a]", 9)
 
 
-def test_evidence_that_cannot_be_written_is_read_or_told_before_anything_is_measured(walk, tmp_path, monkeypatch):
-    experiments.measure([walk.name], "class", jobs=1, root=tmp_path, progress=False)
+def test_evidence_that_cannot_be_written_is_read_or_told_before_anything_is_measured(walk, monkeypatch):
+    measured()
 
     def closed(*_, **__):
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(evidence, "FileLock", closed)
     monkeypatch.setattr(tempfile, "TemporaryFile", closed)
-    assert "nothing to do" in experiments.measure([walk.name], "class", jobs=1, root=tmp_path, progress=False)
+    assert "nothing to do" in measured()
     monkeypatch.setattr(experiments.Experiment, "collected", None)
     with pytest.raises(OSError, match="cannot be added to .Read-only file system.; set PRIVLAB_EVIDENCE"):
-        experiments.measure([walk.name], "smoke", jobs=1, root=tmp_path, progress=False)
-
-
-@pytest.mark.check
-def test_a_cluster_measures_what_this_machine_does(cluster, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PRIVLAB_EVIDENCE", "far")  # the workers were started elsewhere
-    name = "april_closed_form.theorems"
-    far = experiments.measure([name], "smoke", cluster=cluster, progress=False)
-    experiments.measure([name], "smoke", jobs=1, root=tmp_path / "here", progress=False)
-    assert f"on the cluster at {cluster}" in far
-    both = [evidence.read(name, "smoke", None, tmp_path / root) for root in ("far", "here")]
-    assert [row.values for row in both[0]] == [row.values for row in both[1]]
-
-
-@pytest.mark.parametrize("first", [0, 100])
-def test_pictures_of_the_first_repeats_are_kept(first, walk, tmp_path, monkeypatch):
-    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
-    sized = experiments.experiment("invented.walk", smoke=Size(1, "x"), class_=Size(4, "x", first=first))
-    experiments.measure([sized(walk.measure).name], "class", jobs=1, progress=False)
-    there = experiments.load(walk.name)
-    image = there.picture("picture[a]", first + 2)
-    assert image.shape == (2, 3, 3) and (image == first + 2).all()
-    with pytest.raises(KeyError, match="first 3 repeats"):
-        there.picture("picture[a]", first + 3)
-
-
-def test_time_that_is_over_leaves_the_rest(walk, tmp_path):
-    said = experiments.measure([walk.name], "class", jobs=1, minutes=0.1 / 60, root=tmp_path, progress=False)
-    (plan,) = measuring.plans([walk.name], "class", tmp_path)
-    assert 1 <= plan.there < 6 and plan.missing == (*range(plan.there, 6),) and plan.hours is not None
-    assert f"{plan.there} done" in said and said.endswith(f", {6 - plan.there} left for the next call")
+        measured("smoke")
 
 
 def test_a_live_run_is_a_new_repeat_and_at_smoke_the_canary(walk, tmp_path, monkeypatch):
-    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path / "committed"))
-    monkeypatch.delenv("PRIVLAB_LIVE", raising=False)
     mine = experiments.run(walk.name, "class", progress=False)
     assert mine.repeats == (6,) and mine["psnr[a]"].shape == (1,) and mine.picture("picture[a]").shape == (2, 3, 3)
     assert not list(tmp_path.rglob("*.jsonl"))
     monkeypatch.setenv("PRIVLAB_LIVE", str(tmp_path / "live"))
-    experiments.measure([walk.name], "smoke", jobs=1, progress=False)
+    measured("smoke")
     assert experiments.run(walk.name, "smoke", progress=False).repeats == (0,)
     (live,) = evidence.read(walk.name, "smoke", walk.digest("smoke"), tmp_path / "live")
     assert live.values == evidence.read(walk.name, "smoke", walk.digest("smoke"))[0].values
 
 
-def test_a_run_at_night_measures_what_is_missing_and_goes_on(walk, tmp_path, monkeypatch):
-    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
-    sized = experiments.experiment("invented.walk", smoke=Size(1, "x"), night=Size(3, "y"))(walk.measure)
-    measuring.repeat(sized.name, "night", 1_001, str(tmp_path))
-    there = experiments.run(sized.name, "night", jobs=1, progress=False)
+def test_a_run_at_night_measures_what_is_missing_on_a_cluster_where_there_is_one(walk, tmp_path, monkeypatch):
+    again(walk, class_=Size(1, "y"), night=Size(3, "z"))
+    measuring.repeat(walk.name, "night", 1_001, str(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setenv("PRIVLAB_CLUSTER", "nonsense://x")
+        assert [len(experiments.run(walk.name, size, progress=False)) for size in ("smoke", "class")] == [1, 1]
+        with pytest.raises(ConnectionError, match="cluster='nonsense://x' does not answer"):
+            experiments.run(walk.name, "night", progress=False)
+    there = experiments.run(walk.name, "night", jobs=1, progress=False)
     assert there.repeats == (1_000, 1_001, 1_002) and there.complete
-    lines = (tmp_path / "night" / f"{sized.name}.jsonl").read_text().splitlines()
-    assert len(lines) == 3 and experiments.run(sized.name, "gpu", jobs=1, progress=False).size == "night"
+    assert experiments.run(walk.name, "gpu", jobs=1, progress=False).size == "night"
 
 
-def test_a_lab_asks_for_a_cluster_above_class_alone(walk, tmp_path, monkeypatch):
-    """What `run --cluster` and the researcher's page say."""
-    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
-    monkeypatch.setenv("PRIVLAB_CLUSTER", "nonsense://x")
-    monkeypatch.delenv("PRIVLAB_LIVE", raising=False)
-    sizes = {"smoke": Size(1, "x"), "class_": Size(1, "y"), "night": Size(1, "z")}
-    sized = experiments.experiment("invented.walk", **sizes)(walk.measure)
-    assert [len(experiments.run(sized.name, size, progress=False)) for size in ("smoke", "class")] == [1, 1]
-    with pytest.raises(ConnectionError, match="cluster='nonsense://x' does not answer"):
-        experiments.run(sized.name, "night", progress=False)
-
-
-def test_where_nothing_is_measured_the_evidence_is_empty(walk, tmp_path):
-    there = experiments.load(walk.name, root=tmp_path)
+def test_where_nothing_is_measured_the_evidence_is_empty(walk):
+    there = experiments.load(walk.name)
     assert len(there) == 0 and not there.complete and there.size == "class" and math.isnan(there.mean("psnr[a]"))
     assert math.isnan(there.spread("psnr[a]")) and math.isnan(there.above("psnr[a]", 0.0))
-    assert "nothing is measured yet" in repr(there)
     with pytest.raises(KeyError, match=r"there is no picture picture\[a\]: .*nothing is measured yet"):
         there.picture("picture[a]")
 
 
-def test_a_value_that_json_cannot_hold_and_a_name_yielded_twice(walk, tmp_path, monkeypatch):
-    monkeypatch.setattr(experiments.Experiment, "__call__", lambda *_: iter([("psnr[a]", math.inf)]))
-    assert walk.collected(0, "smoke")[0] == {"psnr[a]": 320.0}  # an exact image, as JSON can hold it
+def test_a_value_that_json_cannot_hold_and_a_name_yielded_twice(walk, monkeypatch):
     for values, says in (
         ([("psnr[a]", math.nan)], r"psnr\[a\]=nan .*give a finite number"),
         ([("psnr[a]", 1.0)] * 2, "yields 'psnr\\[a\\]' twice"),
     ):
         monkeypatch.setattr(experiments.Experiment, "__call__", lambda *_, values=values: iter(values))
         with pytest.raises(RuntimeError, match=says):
-            experiments.measure([walk.name], "smoke", jobs=1, root=tmp_path, progress=False)
-    assert not evidence.read(walk.name, "smoke", walk.digest("smoke"), tmp_path)
+            measured("smoke")
+    assert not evidence.read(walk.name, "smoke", walk.digest("smoke"))
+    monkeypatch.setattr(experiments.Experiment, "__call__", lambda *_: iter([("psnr[a]", math.inf)]))
+    assert walk.collected(0, "smoke")[0] == {"psnr[a]": 320.0}  # an exact image, as JSON can hold it

@@ -1,14 +1,10 @@
 """Lab 10's experiments: switches, stems and norms are what they are called, and claims find their names."""
 
 import itertools
-from copy import deepcopy
 
 import pytest
-import torch
-from torch import nn
 
 from privlab.course.lab_10 import experiments as micro_designs
-from privlab.experiments.victims import designs
 
 TINY = dict(attack="annealed", steps=1, width=0.1, depths=[1, 1, 1, 1], public=1)
 
@@ -43,13 +39,6 @@ def test_effects_and_interactions_are_those_of_the_sixteen_values(own_store):
     for (i, one), (j, other) in itertools.combinations(enumerate(names), 2):
         swing = [mean(a=(i, on), b=(j, 1)) - mean(a=(i, on), b=(j, 0)) for on in (0, 1)]
         assert values[f"interaction[{one}, {other}]"] == pytest.approx(swing[1] - swing[0])
-
-
-def test_a_network_without_norms_has_none_and_is_otherwise_the_same():
-    network = designs.trial(0, width=0.1, depths=(1, 1, 1, 1)).design(9)
-    bare = micro_designs.without_norms(deepcopy(network))
-    assert not any(isinstance(m, nn.BatchNorm2d) for m in bare.modules())
-    assert all(torch.equal(p, dict(network.named_parameters())[n]) for n, p in bare.named_parameters())
 
 
 def test_stems_between_leave_a_map_of_the_same_side(own_store):

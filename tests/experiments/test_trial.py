@@ -7,7 +7,6 @@ import torch
 
 from privlab import data, metrics
 from privlab.attacks.gradient_inversion import presets
-from privlab.experiments import pictures
 from privlab.experiments.trial import Trial, mean_photograph
 
 
@@ -19,14 +18,6 @@ def test_a_guess_is_made_of_public_photographs_alone():
     values = dict(trial.guesses("vit, "))
     assert values["psnr[vit, grey]"] == metrics.psnr(torch.full_like(trial.images, 0.5), trial.images).item()
     assert values["psnr[vit, mean_photograph]"] == metrics.psnr(mean_photograph(), trial.images).item()
-
-
-def test_a_batch_lies_at_its_places_and_is_scored_by_its_mean():
-    trial = Trial.of(5, places=[7, 10_002])
-    images, labels = data.load("cifar10", "test").take([7, 2])
-    assert trial.images.equal(images) and trial.labels.equal(labels)
-    each = [metrics.psnr(mean_photograph(), image[None]).item() for image in images]
-    assert dict(trial.guesses())["psnr[mean_photograph]"] == pytest.approx(sum(each) / 2)
 
 
 def test_scores_are_those_of_the_metrics_and_mse_is_of_normalised_images():
@@ -60,12 +51,3 @@ def test_a_search_is_done_once_and_another_one_anew(tmp_path, monkeypatch):
         model.head.bias += 1
     trial.search(attack, model, leak)
     assert len(searches) == 6
-
-
-def test_a_strip_holds_the_pictures_side_by_side():
-    left, right = torch.zeros(1, 3, 4, 5), torch.ones(1, 3, 4, 5)
-    strip = pictures.tiled([[left, right]])
-    assert strip.shape == (4, 10, 3) and strip.dtype == torch.uint8
-    assert strip[:, :5].max() == 0 and strip[:, 5:].min() == 255
-    assert pictures.tiled([[left, right], torch.cat([left, right])]).shape == (8, 10, 3)  # a batch below
-    assert pictures.tiled([torch.rand(1, 1, 4, 4)]).shape == (4, 4)

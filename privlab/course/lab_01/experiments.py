@@ -11,7 +11,6 @@ Protocol 2: the likelihood ratio asks about a mirror image only where the traini
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,9 +18,9 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from privlab.attacks.membership_inference import network_based, signals
-from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.victims.overfitting import PROOF, RECIPE, accuracy, at_one_level, by_network, look
-from privlab.experiments.victims.shadow_fleets import FAMILIES, Answers, answers, draw, rated
+from privlab.experiments import Settings, Size, Values, experiment
+from privlab.experiments.victims import shadow_fleets
+from privlab.experiments.victims.shadow_fleets import FAMILIES, PROOF, RECIPE, Answers, accuracy, by_network, look
 from privlab.metrics import roc
 
 LOW = 10  # false positives below which a curve is not resolved
@@ -33,8 +32,6 @@ LOOKS = {  # of a look -> the value's name
     "auc": "auc[{of}, likelihood_ratio, epoch_{epoch}]",
     "tpr": "tpr_at_fpr_0p01[{of}, likelihood_ratio, epoch_{epoch}]",
 }
-
-
 Score = Callable[[Answers, int], Tensor]  # of one model's answers on the audited images, (audited,); higher = member
 
 
@@ -83,7 +80,7 @@ def of_one(said: Answers, of: str, epochs: int = 50) -> Values:
     cuts = roc.others_thresholds(ratios, said.members)  # of all other models, as an attacker must
     right = [roc.accuracy(*each) for each in zip(ratios, said.members, cuts, strict=True)]
     yield f"attack_acc[{of}, likelihood_ratio]", np.mean(right)
-    yield from rated(of, scores, said.members)
+    yield from shadow_fleets.rated(of, scores, said.members)
     losses = torch.stack([-WITHOUT_NETWORK["loss_threshold"](said, model) for model in range(said.models)])
     yield f"median_loss[{of}, members]", losses[said.members].median()
     yield f"median_loss[{of}, non_members]", losses[~said.members].median()
@@ -91,15 +88,14 @@ def of_one(said: Answers, of: str, epochs: int = 50) -> Values:
 
 def compared(curves: Mapping[str, list[dict[str, float]]], name: str) -> Values:
     """Architectures at one overfitting level, and epoch by epoch.  curves: architecture -> its looks."""
-    for metric, _, kind, matched in at_one_level(curves):
+    for metric, _, kind, matched in shadow_fleets.at_one_level(curves):
         yield from ((f"{metric}_at_matched_gap[{name}, {of}, {kind}]", value) for of, value in matched.items())
-    columns = {of: {what: np.array([each[what] for each in looks]) for what in LOOKS} for of, looks in curves.items()}
-    ahead = columns["swin"]["network"] > columns["resnet"]["network"]
-    yield f"share_of_epochs_ahead[{name}, swin_less_resnet]", ahead.mean()
-    levels = np.concatenate([each["level"] for each in columns.values()])
+    swin, resnet = ([each["network"] for each in curves[of]] for of in ("swin", "resnet"))
+    yield f"share_of_epochs_ahead[{name}, swin_less_resnet]", np.greater(swin, resnet).mean()
+    every = [each for looks in curves.values() for each in looks]
     for what, key in (("network", "overfitting_attack_acc"), ("auc", "overfitting_auc")):
-        values = np.concatenate([each[what] for each in columns.values()])
-        yield f"rank_correlation[{name}, {key}]", np.nan_to_num(spearmanr(levels, values).statistic)
+        rank = spearmanr([each["level"] for each in every], [each[what] for each in every]).statistic
+        yield f"rank_correlation[{name}, {key}]", np.nan_to_num(rank)
 
 
 def share_above(one: Answers, other: Answers) -> float:
@@ -110,7 +106,7 @@ def share_above(one: Answers, other: Answers) -> float:
     return float((above >= below).mean())
 
 
-@experiment("membership.architectures", protocol=2, data=("cifar10",),
+@experiment("membership.architectures", protocol=2,
     smoke=Size(2, PROOF, families="small", images=200, models=4, recipe=RECIPE["smoke"], every=1, attack_epochs=20),
     class_=Size(8, "networks of 0.3 M parameters, 4 of each family, 240 images a model", first=16,
         families="small", images=480, models=4, recipe=RECIPE["class"], every=5, attack_epochs=200),
@@ -122,19 +118,13 @@ def share_above(one: Answers, other: Answers) -> float:
         own=True, families="paper", images=50_000, models=64, recipe=RECIPE["paper"], every=20),
 )  # fmt: skip
 def architectures(
-    repeat: int,
-    families: str,
-    images: int,
-    models: int,
-    recipe: dict[str, Any],
-    every: int,
-    attack_epochs: int = 50,
+    repeat: int, families: str, images: int, models: int, recipe: Settings, every: int, attack_epochs: int = 50,
     device: str = "cpu",
-) -> Values:
+) -> Values:  # fmt: skip
     """ResNet, Swin and ConvNeXt on one draw of images: at the end, along the training, and at one overfitting level."""
-    block, curves, asked = draw(repeat, images, models), {}, {}
+    block, curves, asked = shadow_fleets.draw(repeat, images, models), {}, {}
     for family, architecture in FAMILIES[families].items():
-        said, of = answers(architecture, block, recipe, every, device), f"cifar10, {family}"
+        said, of = shadow_fleets.answers(architecture, block, recipe, every, device), f"cifar10, {family}"
         yield from of_one(said, of, attack_epochs)
         asked[family], curves[family] = said, [look(said, epoch, attack_epochs) for epoch in said.logits]
         for epoch, values in zip(said.logits, curves[family], strict=True):

@@ -1,19 +1,14 @@
 """Lab 02: is this image easier for the model than it should be? What the likelihood ratio finds, and what its knobs are worth."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from privlab.attacks.membership_inference import lira, rmia, signals
-from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.victims.overfitting import PROOF, RECIPE
-from privlab.experiments.victims.shadow_fleets import FAMILIES, Answers, answers, draw, rated, rates
+from privlab.experiments import Settings, Size, Values, experiment
+from privlab.experiments.victims.shadow_fleets import FAMILIES, PROOF, RECIPE, Answers, answers, draw, rated, rates
 
 
-@experiment("likelihood_ratio.fleet", protocol=2, data=("cifar10",),  # 1 asked about mirror images that no model had seen
+@experiment("likelihood_ratio.fleet", protocol=2,  # 1 asked about mirror images that no model had seen
     smoke=Size(2, PROOF, families="small", images=200, unseen=100, models=8, recipe=RECIPE["smoke"]),
     class_=Size(8, "networks of 0.3 M parameters, 8 of each family, 200 images a model", first=16,
         families="small", images=400, unseen=200, models=8, recipe=RECIPE["class"]),
@@ -23,7 +18,7 @@ from privlab.experiments.victims.shadow_fleets import FAMILIES, Answers, answers
         own=True, families="paper", images=40_000, unseen=10_000, models=64, recipe=RECIPE["paper"]),
 )  # fmt: skip
 def fleet(
-    repeat: int, families: str, images: int, unseen: int, models: int, recipe: dict[str, Any], device: str = "cpu"
+    repeat: int, families: str, images: int, unseen: int, models: int, recipe: Settings, device: str = "cpu"
 ) -> Values:
     """Online, offline, by fewer models, and by a threshold on the loss, on one draw of images."""
     block = draw(repeat, images, models, unseen=unseen)
@@ -32,11 +27,10 @@ def fleet(
         yield from said.knows(of).items()
         yield from rated(of, {**said.scores(), "offline": said.ratios(online=False)}, said.members)
         for count in (6, 8, 16, 32, 64):
-            if count <= models:
-                for kind, scores in by_count(said, count).items():
-                    found = rates(scores, said.members[:count])
-                    yield f"auc[{of}, {kind}, models_{count}]", found["auc"]
-                    yield f"tpr_at_fpr_0p01[{of}, {kind}, models_{count}]", found["tpr_at_fpr_0p01"]
+            for kind, scores in by_count(said, count).items() if count <= models else ():
+                found = rates(scores, said.members[:count])
+                yield f"auc[{of}, {kind}, models_{count}]", found["auc"]
+                yield f"tpr_at_fpr_0p01[{of}, {kind}, models_{count}]", found["tpr_at_fpr_0p01"]
 
 
 def by_count(said: Answers, count: int) -> dict[str, Tensor]:

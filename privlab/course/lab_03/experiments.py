@@ -5,8 +5,6 @@ two), with weights of its own for each architecture. The same weights before any
 accuracy less theirs. Draws of CIFAR-10's 50,000 training images overlap, so this speaks of CIFAR-10.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -19,18 +17,17 @@ from privlab import data, models, training
 from privlab.attacks import attribute_inference
 from privlab.attacks.attribute_inference import Score
 from privlab.data.attributes import Described
-from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.victims.shadow_fleets import FAMILIES, Architecture, at_matched_gap
+from privlab.data.splits import FourWay
+from privlab.experiments import Settings, Size, Values, experiment
+from privlab.experiments.victims.shadow_fleets import FAMILIES, RECIPE, Architecture, at_matched_gap
 from privlab.models import representations
 from privlab.models.representations import LAST
 from privlab.training import RECIPES, shadow_models
 from privlab.training.shadow_models import Fleet
 
-SMOKE: dict[str, Any] = dict(epochs=2, batch_size=32, lr=2e-3, warmup_epochs=1)
-CLASS: dict[str, Any] = SMOKE | dict(epochs=36)
-LONGER: dict[str, Any] = SMOKE | dict(epochs=45)
-NIGHT: dict[str, Any] = dict(epochs=40, batch_size=64, lr=1e-3, warmup_epochs=2, precision="auto")
-PAPER: dict[str, Any] = RECIPES["zhang2024_attribute"].settings()
+SMOKE, CLASS, LONGER = (dict(RECIPE["smoke"], epochs=epochs) for epochs in (2, 36, 45))
+NIGHT = dict(RECIPE["night"], epochs=40)
+PAPER: Settings = RECIPES["zhang2024_attribute"].settings()
 PROOF = "0.3 M parameters, 100 images a part, 2 epochs: it proves the code"
 KIND = "the kind of thing, behind animal or vehicle"
 
@@ -46,7 +43,7 @@ class Game:
     photos: Described
     task: str
     attribute: str
-    parts: data.splits.FourWay
+    parts: FourWay
     seed: int
 
     @property
@@ -54,7 +51,7 @@ class Game:
         return self.photos[self.attribute]
 
     def victim(
-        self, architecture: Architecture, recipe: Mapping[str, Any], every: int = 0, device: str = "cpu", **changes: Any
+        self, architecture: Architecture, recipe: Settings, every: int = 0, device: str = "cpu", **changes: Any
     ) -> Fleet:
         """One network, trained on its part to tell the task; it is kept, with what enters its last layer of every photograph."""
         name, shape = architecture
@@ -71,12 +68,8 @@ class Game:
         return fleet
 
     def probed(
-        self,
-        features: Tensor,
-        kind: Literal["mlp", "linear"] = "mlp",
-        width: int | None = None,
-        on: str = "shadow_test",
-    ) -> Score:
+        self, features: Tensor, kind: Literal["mlp", "linear"] = "mlp", width: int | None = None, on: str = "shadow_test"
+    ) -> Score:  # fmt: skip
         """Fit a probe on the attacker's images, and judge it on others.
 
         features: (n, width) of every photograph.  kind, width: of `attribute_inference.probe`.  on: the part that it is judged on.
@@ -87,8 +80,7 @@ class Game:
 
     def curve(self, features: Tensor, epochs: int) -> list[float]:
         """The probe's accuracy after each epoch of its own training."""
-        fit, judge = self.parts.shadow_train, self.parts.shadow_test
-        auxiliary, attacked = (features[fit], self.hidden[fit]), (features[judge], self.hidden[judge])
+        auxiliary, attacked = ((features[k], self.hidden[k]) for k in (self.parts.shadow_train, self.parts.shadow_test))
         return attribute_inference.over_epochs(auxiliary, attacked, epochs, self.seed)
 
 
@@ -99,7 +91,7 @@ def game(repeat: int, photos: Described, images: int, task: str, attribute: str)
     return Game(drawn, task, attribute, data.four_way(drawn[attribute], seed), seed)
 
 
-@experiment("attribute_inference.architectures", data=("cifar10",),
+@experiment("attribute_inference.architectures",
     smoke=Size(2, PROOF, families="small", images=400, recipe=SMOKE, every=1, probe_epochs=5, widths=(1,)),
     class_=Size(8, f"networks of 0.3 M parameters on CIFAR-10, 480 images a part; {KIND}",
         families="small", images=1_920, recipe=CLASS, every=6, probe_epochs=30, widths=(1,)),
@@ -109,15 +101,9 @@ def game(repeat: int, photos: Described, images: int, task: str, attribute: str)
         families="paper", images=20_000, recipe=PAPER, every=10, probe_epochs=100, widths=(1,)),
 )  # fmt: skip
 def architectures(
-    repeat: int,
-    families: str,
-    images: int,
-    recipe: dict[str, Any],
-    every: int,
-    probe_epochs: int,
-    widths: Sequence[int] = (),
+    repeat: int, families: str, images: int, recipe: Settings, every: int, probe_epochs: int, widths: Sequence[int] = (),
     device: str = "cpu",
-) -> Values:
+) -> Values:  # fmt: skip
     """ResNet and Swin: the probe, what it has to beat, its course and the victim's, its depth, and a bottleneck."""
     this, pair = game(repeat, data.attributes.load("cifar10"), images, "animal", "class"), FAMILIES[families]
     fleets = {name: this.victim(pair[name], recipe, every, device) for name in ("resnet", "swin")}
@@ -132,34 +118,30 @@ def architectures(
             yield f"task_acc[{of}, bottleneck_{width}]", narrow.right(0, this.parts.victim_test)
         for epoch, value in zip((0, *fleet.at), courses[name]["victim"], strict=True):
             yield f"attack_acc[{of}, probe, victim_epoch_{epoch}]", value
-        for epoch, value in enumerate(courses[name]["probe"], start=1):
-            if epoch % 5 == 0:
-                yield f"attack_acc[{of}, probe, probe_epoch_{epoch}]", value
+        for epoch in range(5, probe_epochs + 1, 5):
+            yield f"attack_acc[{of}, probe, probe_epoch_{epoch}]", courses[name]["probe"][epoch - 1]
     yield from compared(courses)
 
 
 # a quarter more epochs, so that a Swin of 0.3 M parameters knows its training images; without a bottleneck
-longer = architectures.like("attribute_inference.longer",
+longer = experiment("attribute_inference.longer",
     smoke=Size(1, PROOF, families="small", images=400, recipe=SMOKE, every=1, probe_epochs=5),
     class_=Size(8, f"networks of 0.3 M parameters on CIFAR-10, 480 images a part, 45 epochs; {KIND}",
         first=100, families="small", images=1_920, recipe=LONGER, every=5, probe_epochs=30),
-)  # fmt: skip
+)(architectures.measure)  # fmt: skip
 
 
-@experiment("attribute_inference.mark", data=("cifar10",),
+@experiment("attribute_inference.mark",
     smoke=Size(1, PROOF, families="small", images=400, recipe=SMOKE),
-    class_=Size(
-        8, "networks of 0.3 M parameters on CIFAR-10, 480 images a part, 45 epochs; a mark on half of the images, behind animal or vehicle",
-        first=200, families="small", images=1_920, recipe=LONGER,
-    ),
+    class_=Size(8, "networks of 0.3 M parameters on CIFAR-10, 480 images a part, 45 epochs; a mark on half of the images, "
+        "behind animal or vehicle", first=200, families="small", images=1_920, recipe=LONGER),
 )  # fmt: skip
-def mark(repeat: int, families: str, images: int, recipe: dict[str, Any], device: str = "cpu") -> Values:
+def mark(repeat: int, families: str, images: int, recipe: Settings, device: str = "cpu") -> Values:
     """An attribute that does not follow from the task: a white square in the corner of half of the images, whatever they show."""
     drawn = stamped(data.attributes.load("cifar10").few(images, repeat % 2**31), 1_000_000 + repeat % 2**31)
     this, pair = game(repeat, drawn, images, "animal", "mark"), FAMILIES[families]
-    yield from at_the_end(
-        this, "mark", {name: this.victim(pair[name], recipe, device=device) for name in ("resnet", "swin")}
-    )
+    fleets = {name: this.victim(pair[name], recipe, device=device) for name in ("resnet", "swin")}
+    yield from at_the_end(this, "mark", fleets)
 
 
 def stamped(photos: Described, seed: int, side: int = 4) -> Described:
@@ -211,29 +193,28 @@ def by_depth(this: Game, fleet: Fleet, of: str) -> Values:
     yield f"attack_acc[{of}, linear, middle]", values[(len(layers) - 1) // 2]
 
 
-def course(this: Game, fleet: Fleet, epochs: int) -> dict[str, list[float]]:
+def course(this: Game, fleet: Fleet, epochs: int) -> dict[str, np.ndarray]:
     """Attack accuracy by epoch: "probe" of the probe's training on the trained victim, "fresh" on the untrained one.
 
     "victim": by the victim's epoch, the untrained network first, and "level": its overfitting level there.
     """
     train, test, untrained = this.parts.victim_train, this.parts.victim_test, fresh(fleet)
-    return {
+    found = {
         "probe": this.curve(fleet.features(0), epochs),
         "fresh": this.curve(untrained, epochs),
         "victim": [this.probed(x).accuracy for x in (untrained, *(fleet.features(0, at=at) for at in fleet.at))],
         "level": [0.0, *(fleet.right(0, train, at) - fleet.right(0, test, at) for at in fleet.at)],
     }
+    return {what: np.array(values) for what, values in found.items()}
 
 
-def compared(courses: Mapping[str, Mapping[str, list[float]]]) -> Values:
+def compared(courses: Mapping[str, Mapping[str, np.ndarray]]) -> Values:
     """The Swin against the ResNet, epoch by epoch and at one overfitting level, as it is and less what the untrained networks tell."""
-    probe, victim, untrained = (
-        np.array(courses["swin"][what]) - np.array(courses["resnet"][what]) for what in ("probe", "victim", "fresh")
-    )
+    probe, victim, fresh = (courses["swin"][what] - courses["resnet"][what] for what in ("probe", "victim", "fresh"))
     for key, ahead in {
         "probe, swin_less_resnet": probe > 0,
         "victim, swin_less_resnet": victim[1:] > 0,
-        "probe, swin_less_resnet, beyond_untrained": probe - untrained > 0,
+        "probe, swin_less_resnet, beyond_untrained": probe - fresh > 0,
         "victim, swin_less_resnet, beyond_untrained": victim[1:] > victim[0],
     }.items():
         yield f"share_of_epochs_ahead[cifar10, {key}]", ahead.mean()

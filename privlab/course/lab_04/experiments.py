@@ -4,8 +4,6 @@ A repeat has one photograph of CIFAR-10's test split, which no baseline and no v
 one noise to begin the searches with.
 """
 
-from __future__ import annotations
-
 import statistics
 from dataclasses import replace
 from typing import Any
@@ -14,28 +12,26 @@ import torch
 from torch import nn
 
 from privlab import data, metrics
-from privlab.attacks.gradient_inversion import label_recovery, presets
-from privlab.attacks.gradient_inversion.gauss_newton import GaussNewton
-from privlab.attacks.gradient_inversion.search import GradientMatching
-from privlab.experiments.pictures import tiled
-from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.trial import Trial, relative_residual
+from privlab.attacks.gradient_inversion import GaussNewton, GradientMatching, label_recovery, presets
+from privlab.experiments import Settings, Size, Trial, Values, experiment, tiled
+from privlab.experiments.trial import relative_residual
 
 SMALL = {"resnet": "resnet_cifar", "swin": "swin_cifar", "vit": "vit_cifar", "convnext": "convnext_cifar"}
-PAIR = {"resnet_101": "resnet_cifar", "swin_s": "swin_cifar"}
-LARGER = {"resnet_101": "resnet101_cifar", "swin_s": "swin_small_cifar"}
-PAPER = {"resnet": "resnet50_cifar", "swin": "swin_tiny_cifar", "convnext": "convnext_tiny_cifar"}
 IMAGENET = {
     "resnet": "resnet50",
     "swin": "swin_tiny_patch4_window7_224",
     "resnet_101": "resnet101",
     "swin_s": "swin_small_patch4_window7_224",
 }
-NETWORKS = {"small": SMALL, "paper": PAPER, "larger": LARGER, "pair": PAIR}
-NARROW: dict[str, dict[str, Any]] = {"resnet_cifar": dict(channels=(16, 32, 64, 128)), "vit_cifar": dict(depth=2)}
-
-QUICK: dict[str, Any] = dict(attack="annealed", steps=8, narrow=True)
-SHORT: dict[str, Any] = dict(attack="annealed", steps=120)
+NETWORKS = {
+    "small": SMALL,
+    "pair": {"resnet_101": "resnet_cifar", "swin_s": "swin_cifar"},
+    "paper": {"resnet": "resnet50_cifar", "swin": "swin_tiny_cifar", "convnext": "convnext_tiny_cifar"},
+    "larger": {"resnet_101": "resnet101_cifar", "swin_s": "swin_small_cifar"},
+}
+NARROW: dict[str, Settings] = {"resnet_cifar": dict(channels=(16, 32, 64, 128)), "vit_cifar": dict(depth=2)}
+QUICK: Settings = dict(attack="annealed", steps=8, narrow=True)
+SHORT: Settings = dict(attack="annealed", steps=120)
 LONG: dict[str, Any] = dict(attack="inverting_gradients", steps=3_000)
 FEW = "small untrained networks (0.3 to 7 M parameters), 8 steps"
 SOME = "small untrained networks (0.3 to 7 M parameters), 120 steps of a shorter attack"
@@ -59,47 +55,38 @@ def victim(trial: Trial, network: str, narrow: bool, **changes: Any) -> Any:
     return trial.network(network, **(NARROW.get(network, {}) if narrow else {}), **changes)
 
 
-@experiment(
-    "gradient_inversion.architectures",
-    data=("cifar10",),
+@experiment("gradient_inversion.architectures", on=trial_of,
     smoke=Size(2, FEW, networks="small", public=64, **QUICK),
     class_=Size(8, SOME, networks="small", public=500, **SHORT),
     night=Size(8, FULL + "3,000 steps", own=True, networks="paper", **LONG),
     gpu=Size(20, FULL + "3,000 steps", own=True, networks="paper", **LONG),
-)
+)  # fmt: skip
 def architectures(
-    repeat: int, networks: str, attack: str, steps: int, public: int = 2_000, narrow: bool = False, device: str = "cpu"
+    trial: Trial, networks: str, attack: str, steps: int, public: int = 2_000, narrow: bool = False
 ) -> Values:
     """Zhang et al. 2024, Tables 5 and 7, Figure 5b: the same search behind each network.
 
     nearest_public: the most alike of so many public photographs, what luck and a look at the truth could bring.
     """
-    trial = trial_of(repeat, device)
     yield from trial.guesses("cifar10, ", ALL)
     others, _ = data.load("cifar10").take(range(public))
     yield "lpips[cifar10, nearest_public]", metrics.lpips(others, trial.images.expand_as(others)).min()
     images = [trial.images]
     for name, network in NETWORKS[networks].items():
-        model = victim(trial, network, narrow)
-        result = trial.search(attack_of(attack, steps), model, snapshots=(steps // 6,))
+        result = trial.search(attack_of(attack, steps), victim(trial, network, narrow), snapshots=(steps // 6,))
         images.append(result.images)
         yield from trial.scores(f"cifar10, {name}", result.images, ALL)
         yield from trial.scores(f"cifar10, {name}, a_sixth", result.snapshots[0].images)
     yield "picture[photograph_and_reconstructions]", tiled([images])
 
 
-@experiment(
-    "gradient_inversion.larger_networks",
-    data=("cifar10",),
+@experiment("gradient_inversion.larger_networks", on=trial_of,
     smoke=Size(2, "a small ResNet and a small Swin in their place, 8 steps", networks="pair", **QUICK),
     night=Size(6, "ResNet-101 and Swin-S, untrained, 3,000 steps", own=True, networks="larger", **LONG),
     gpu=Size(20, "ResNet-101 and Swin-S, untrained, 3,000 steps", own=True, networks="larger", **LONG),
-)
-def larger_networks(
-    repeat: int, networks: str, attack: str, steps: int, narrow: bool = False, device: str = "cpu"
-) -> Values:
+)  # fmt: skip
+def larger_networks(trial: Trial, networks: str, attack: str, steps: int, narrow: bool = False) -> Values:
     """Zhang et al. 2024, Table 5: its larger pair."""
-    trial = trial_of(repeat, device)
     yield from trial.guesses("cifar10, larger_networks, ")
     images = [trial.images]
     for name, network in NETWORKS[networks].items():
@@ -108,12 +95,10 @@ def larger_networks(
     yield "picture[photograph_and_reconstructions]", tiled([images])
 
 
-@experiment(
-    "gradient_inversion.imagenet",
-    data=("imagenet_samples",),
+@experiment("gradient_inversion.imagenet", data=("imagenet_samples",),
     smoke=Size(2, "small networks, photographs of 32 pixels, 8 steps", side=32, **QUICK),
     gpu=Size(8, "the paper's networks, untrained, 3,000 steps", own=True, side=224, **LONG, first=2_008),
-)
+)  # fmt: skip
 def imagenet(repeat: int, side: int, attack: str, steps: int, narrow: bool = False, device: str = "cpu") -> Values:
     """Zhang et al. 2024, Figure 5c: the two pairs on photographs of ImageNet. There are twenty; a baseline is the mean of the others."""
     trial = Trial.of(2_000 + repeat, "imagenet_samples", side=side, device=device)
@@ -126,26 +111,20 @@ def imagenet(repeat: int, side: int, attack: str, steps: int, narrow: bool = Fal
 
 
 @experiment(
-    "gradient_inversion.position_scale",
-    data=("cifar10",),
-    smoke=Size(2, FEW, **QUICK),
-    class_=Size(8, SOME, **SHORT),
+    "gradient_inversion.position_scale", on=trial_of, smoke=Size(2, FEW, **QUICK), class_=Size(8, SOME, **SHORT)
 )
-def position_scale(repeat: int, attack: str, steps: int, narrow: bool = False, device: str = "cpu") -> Values:
+def position_scale(trial: Trial, attack: str, steps: int, narrow: bool = False) -> Values:
     """A ViT whose position embedding has timm's standard deviation, 0.02, and one with 1."""
-    trial = trial_of(repeat, device)
     yield from trial.guesses("vit, ")
     for key, std in {"std_0p02": None, "std_1": 1.0}.items():
         model = victim(trial, "vit_cifar", narrow, position_std=std)
         yield from trial.scores(f"vit, {key}", trial.search(attack_of(attack, steps), model).images)
 
 
-@experiment(
-    "gradient_inversion.labels",
-    data=("cifar10",),
+@experiment("gradient_inversion.labels",
     smoke=Size(2, "small untrained networks, 10 photographs each", photographs=10, narrow=True),
     class_=Size(8, "small untrained networks, 20 photographs each", photographs=20),
-)
+)  # fmt: skip
 def labels(repeat: int, photographs: int, narrow: bool = False, device: str = "cpu") -> Values:
     """The share of photographs whose label a rule reads off the last layer's gradient of one untrained network."""
     number = 2_000 + repeat
@@ -173,51 +152,39 @@ def lenet(activation: type[nn.Module], seed: int) -> Any:
     return model.eval()
 
 
-@experiment(
-    "gradient_inversion.dlg",
-    data=("cifar10",),
+@experiment("gradient_inversion.dlg", on=trial_of,
     smoke=Size(2, "LeNet, 2 steps of L-BFGS", steps=2),
     class_=Size(8, "LeNet with smaller first weights than the paper's, 15 steps of L-BFGS", steps=15),
-)
-def dlg(repeat: int, steps: int, device: str = "cpu") -> Values:
+)  # fmt: skip
+def dlg(trial: Trial, steps: int) -> Values:
     """Zhu et al. 2019: image and label searched for at once, behind three activations."""
-    trial = trial_of(repeat, device)
     yield from trial.guesses("dlg, ")
     for activation in (nn.Sigmoid, nn.GELU, nn.ReLU):
-        model, name = lenet(activation, trial.number).to(device), activation.__name__.lower()
+        model, name = lenet(activation, trial.number).to(trial.device), activation.__name__.lower()
         result = trial.search(presets.dlg(steps), model, replace(trial.leak(model), labels=None), restarts=2)
         yield from trial.scores(f"dlg, {name}", result.images)
         yield f"label_accuracy[dlg, {name}]", float(result.labels.equal(trial.labels))
 
 
-@experiment(
-    "gradient_inversion.second_order_full",
-    data=("cifar10",),
+@experiment("gradient_inversion.second_order_full", on=trial_of,
     smoke=Size(2, FEW + " in their place", networks="small", **QUICK),
-    night=Size(
-        8, FULL + f"1,000 {COMPARED}, 2,000 passes of Gauss-Newton", networks="paper", **LONG | dict(steps=1_000)
-    ),
+    night=Size(8, FULL + f"1,000 {COMPARED}, 2,000 passes of Gauss-Newton", networks="paper", **LONG | dict(steps=1_000)),
     gpu=Size(8, FULL + f"3,000 {COMPARED}, 6,000 passes of Gauss-Newton", networks="paper", **LONG),
-)
-def second_order_full(
-    repeat: int, networks: str, attack: str, steps: int, narrow: bool = False, device: str = "cpu"
-) -> Values:
+)  # fmt: skip
+def second_order_full(trial: Trial, networks: str, attack: str, steps: int, narrow: bool = False) -> Values:
     """Ours: Adam and Gauss-Newton for as many passes, a gradient, a J v or a J^T u each; a step of Adam takes two.
 
     At night also the photographs, weights and first noise of `architectures`.
     """
-    trial, passes = trial_of(repeat, device), 2 * steps
+    passes = 2 * steps
     yield from trial.guesses("second_order_full, ")
-    attacks = {
-        "adam": attack_of(attack, steps),
-        "gauss_newton": GaussNewton(steps=passes, passes=passes),
-    }
+    attacks = {"adam": attack_of(attack, steps), "gauss_newton": GaussNewton(steps=passes, passes=passes)}
     rows = {method: [trial.images] for method in attacks}
     for name, kind in {"resnet_50": "resnet", "swin_t": "swin", "convnext_t": "convnext"}.items():
         model = victim(trial, NETWORKS[networks][kind], narrow)
-        found = {method: trial.search(search, model) for method, search in attacks.items()}
-        for method, result in found.items():
+        for method, search in attacks.items():
+            result = trial.search(search, model)
             rows[method].append(result.images)
             yield from trial.scores(f"{method}, {name}", result.images, ALL)
-        yield f"relative_residual[gauss_newton, {name}]", relative_residual(found["gauss_newton"], model)
+        yield f"relative_residual[gauss_newton, {name}]", relative_residual(result, model)
     yield "picture[adam_above_gauss_newton]", tiled([*rows.values()])

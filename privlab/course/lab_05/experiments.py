@@ -1,7 +1,5 @@
 """Lab 05: what Lu et al. 2022 prove and read off in closed form, where it ends, and two systems that do without its conditions."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable
@@ -16,21 +14,36 @@ from privlab import metrics
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.attacks.gradient_inversion.closed_form import Recovery
 from privlab.defences import perturbation
-from privlab.experiments.pictures import tiled
-from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.trial import Trial
+from privlab.experiments import Settings, Size, Trial, Values, experiment, tiled
 from privlab.experiments.victims.april import trial_of, victim
 from privlab.leak import Leak
 
 QKV, POSITION, STEM = "blocks.0.attn.qkv.weight", "pos_embed", "patch_embed.proj.weight"
 OWN = "in the paper's size for CIFAR-10, fresh"
-SMALL: dict[str, Any] = dict(depth=2, width=224)
+SMALL: Settings = dict(depth=2, width=224)
 GUESSES = "psnr ssim mse"
-
-
-def at(value: float) -> str:
-    """A number as part of a name: 0p03."""
-    return f"{value:g}".replace(".", "p")
+LEVELS = {
+    "0p001": 1e-3,
+    "0p01": 1e-2,
+    "0p03": 3e-2,
+    "0p1": 1e-1,
+    "1": 1.0,
+}  # norm of the noise over norm of the gradient
+S_32, B_16, DEIT = "vit_small_patch32_224", "vit_base_patch16_224", "deit_tiny_patch16_224"
+STOCK = {S_32: "vit_s_32", B_16: "vit_b_16", DEIT: "deit_tiny_16"}
+FORMATS = {S_32: ("float64", "float32", "bfloat16"), B_16: ("float32", "bfloat16"), DEIT: ("float32",)}
+FIXED: dict[str, Settings] = {
+    "random_std1_patch8": dict(position="random", position_std=1.0),
+    "random_std002_patch8": dict(position="random", position_std=0.02),
+    "random_std1_patch4": dict(position="random", position_std=1.0, patch_size=4),
+    "random_std002_patch4": dict(position="random", position_std=0.02, patch_size=4),
+    "sinusoid_1d_patch8": dict(position="sinusoid_1d"),
+    "sinusoid_2d_patch8": dict(position="sinusoid_2d"),
+}
+EMBEDDINGS: dict[str, Settings] = {
+    **{f"rank_{n}": dict(position="low_rank", position_rank=n, position_std=1.0) for n in (1, 3, 5, 8, 12, 15, 16)},
+    **{kind: dict(position=kind) for kind in ("random", "sinusoid_2d", "none")},
+}
 
 
 def solve(form: Callable[..., Recovery], model: Any, leak: Leak, noise: float | None = None) -> Recovery:
@@ -38,9 +51,6 @@ def solve(form: Callable[..., Recovery], model: Any, leak: Leak, noise: float | 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return form(model, leak, noise)
-
-
-# -- the theorems --------------------------------------------------------------------------------------------------------------
 
 
 def inside(model: Any, photo: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
@@ -65,13 +75,11 @@ def slope(model: Any, photo: Tensor, label: Tensor, direction: Tensor, h: float 
     return (8 * (loss(h) - loss(-h)) - (loss(2 * h) - loss(-2 * h))) / (12 * h)
 
 
-@experiment(
-    "april_closed_form.theorems",
-    data=("cifar10",),
+@experiment("april_closed_form.theorems",
     smoke=Size(2, "architecture A, narrow, float64", shape=SMALL),
     class_=Size(16, f"architecture A {OWN}, float64", own=True, shape={}),
-)
-def theorems(repeat: int, shape: dict[str, Any]) -> Values:
+)  # fmt: skip
+def theorems(repeat: int, shape: Settings) -> Values:
     """Both sides of Theorem 1; Theorem 2 against differences, since backpropagation would hand us the same tensor twice; equation 11."""
     trial = trial_of(repeat)
     model = victim(trial, "a", torch.float64, **shape)
@@ -89,17 +97,12 @@ def theorems(repeat: int, shape: dict[str, Any]) -> Values:
     yield "mse[pixels_from_embedding]", (again - F.unfold(normalised, 8, stride=8)[0].T).square().mean()
 
 
-# -- the closed form -----------------------------------------------------------------------------------------------------------
-
-
-@experiment(
-    "april_closed_form.solved",
-    data=("cifar10",),
+@experiment("april_closed_form.solved",
     smoke=Size(2, "architectures A and B, narrow", shape=SMALL),
     # a further try: one claim was mended after a look
     class_=Size(16, f"architectures A and B {OWN}", own=True, shape={}, first=32),
-)
-def solved(repeat: int, shape: dict[str, Any]) -> Values:
+)  # fmt: skip
+def solved(repeat: int, shape: Settings) -> Values:
     """One image on A, from float32; the same solver on B, and on batches that it takes for one image."""
     trial = trial_of(repeat)
     yield from trial.guesses("cifar10, ", GUESSES)
@@ -118,12 +121,10 @@ def solved(repeat: int, shape: dict[str, Any]) -> Values:
     yield "picture[photograph_arch_a_batch_2_batch_4_arch_b]", tiled([[*rows, on_b.clamped]])
 
 
-@experiment(
-    "april_closed_form.width",
-    data=("cifar10",),
+@experiment("april_closed_form.width",
     smoke=Size(2, "two layers, 64 patches", widths=[32, 768]),
     class_=Size(16, "two layers, 64 patches of 4 pixels", widths=[32, 64, 128, 384, 768]),
-)
+)  # fmt: skip
 def width(repeat: int, widths: list[int]) -> Values:
     """Figure 5: the closed form from half as many dimensions as patches to ViT-Base's width, from float32."""
     trial = trial_of(repeat)
@@ -138,17 +139,12 @@ def width(repeat: int, widths: list[int]) -> Values:
     yield "picture[photograph_and_widths]", tiled([rows])
 
 
-LEVELS = (1e-3, 1e-2, 3e-2, 1e-1, 1.0)  # norm of the noise over norm of the gradient
-
-
-@experiment(
-    "april_closed_form.noise",
-    data=("cifar10",),
+@experiment("april_closed_form.noise",
     smoke=Size(2, "architecture A, narrow", shape=SMALL),
     # a further try: claims were mended after a look
     class_=Size(24, f"architecture A {OWN}", own=True, shape={}, first=32),
-)
-def noise(repeat: int, shape: dict[str, Any]) -> Values:
+)  # fmt: skip
+def noise(repeat: int, shape: Settings) -> Values:
     """Figure 6: the closed form under noise whose level it knows; and whether the level or the noise's own size counts."""
     trial = trial_of(repeat)
     yield from trial.guesses("cifar10, ", GUESSES)
@@ -156,12 +152,10 @@ def noise(repeat: int, shape: dict[str, Any]) -> Values:
     leak = trial.leak(model, [POSITION, QKV])
     rows = [trial.images]
     for kind, noisy in (("gaussian", perturbation.gaussian), ("laplacian", perturbation.laplacian)):
-        for level in LEVELS:
+        for name, level in LEVELS.items():
             rows.append(closed_form.attention(model, noisy(leak, level, repeat), noise=level).clamped)
-            yield from trial.scores(f"{kind}, relative_{at(level)}", rows[-1], "ssim")
-    for draw, (scale, level, kind) in enumerate(
-        ((1, 0.1, "relative"), (100, 0.1, "relative"), (100, 0.001, "absolute")), start=1
-    ):
+            yield from trial.scores(f"{kind}, relative_{name}", rows[-1], "ssim")
+    for draw, scale, level, kind in ((1, 1, 0.1, "relative"), (2, 100, 0.1, "relative"), (3, 100, 0.001, "absolute")):
         scaled = replace(leak, grads={n: scale * g for n, g in leak.grads.items()})
         received = perturbation.gaussian(scaled, level, 1_000 * draw + repeat)
         error = metrics.mse(closed_form.attention(model, received, noise=level).images, trial.images).item()
@@ -169,87 +163,49 @@ def noise(repeat: int, shape: dict[str, Any]) -> Values:
     yield "picture[photograph_gaussian_laplacian]", tiled([rows])
 
 
-# -- ours: the patch embedding's system ------------------------------------------------------------------------------------------
-
-STOCK = {
-    "vit_small_patch32_224": "vit_s_32",
-    "vit_base_patch16_224": "vit_b_16",
-    "deit_tiny_patch16_224": "deit_tiny_16",
-}
-
-
 @experiment("april_closed_form.stock", data=("imagenet_samples",),
-    smoke=Size(2, "ViT-S/32 from float32", cells=[["vit_small_patch32_224", "float32"]]),
-    class_=Size(
-        10, "timm's own networks at 224 pixels, fresh, photographs of a sample of 20",
-        cells=[
-            ["vit_small_patch32_224", "float64"], ["vit_small_patch32_224", "float32"], ["vit_small_patch32_224", "bfloat16"],
-            ["vit_base_patch16_224", "float32"], ["vit_base_patch16_224", "bfloat16"], ["deit_tiny_patch16_224", "float32"],
-        ],
-    ),
+    smoke=Size(2, "ViT-S/32 from float32", cells=[[S_32, "float32"]]),
+    class_=Size(10, "timm's own networks at 224 pixels, fresh, photographs of a sample of 20",
+        cells=[[name, sent] for name, formats in FORMATS.items() for sent in formats]),
 )  # fmt: skip
 def stock(repeat: int, cells: list[list[str]], device: str = "cpu") -> Values:
-    """The patch-embedding form on stock models: gradients computed in float64 or float32, and sent as they are or rounded to bfloat16.
+    """Ours, the patch-embedding form on stock models: gradients computed in float64 or float32, and sent as they are or as bfloat16.
 
     A repeat has its own weights; of photographs there are 20.
     """
     trial = Trial.of(repeat, "imagenet_samples", side=224, device=device)
-    computed: dict[tuple[str, bool], tuple[Any, Leak]] = {}
     for name, sent in cells:
-        key = name, sent == "float64"
-        if key not in computed:
-            model = trial.network(name, num_classes=1000).to(torch.float64 if key[1] else torch.float32)
-            computed[key] = model, trial.leak(model, [POSITION, STEM])
-        model, leak = computed[key]
-        images = solve(closed_form.patch_embedding, model, leak.rounded(getattr(torch, sent))).images
-        yield from trial.scores(f"patch_embedding, {STOCK[name]}, {sent}", images)
+        model = trial.network(name, num_classes=1000).to(torch.float64 if sent == "float64" else torch.float32)
+        leak = trial.leak(model, [POSITION, STEM]).rounded(getattr(torch, sent))
+        yield from trial.scores(
+            f"patch_embedding, {STOCK[name]}, {sent}", solve(closed_form.patch_embedding, model, leak).images
+        )
 
 
-# -- ours: the subspace ------------------------------------------------------------------------------------------------------------
-
-FIXED: dict[str, dict[str, Any]] = {
-    "random_std1_patch8": dict(position="random", position_std=1.0),
-    "random_std002_patch8": dict(position="random", position_std=0.02),
-    "random_std1_patch4": dict(position="random", position_std=1.0, patch_size=4),
-    "random_std002_patch4": dict(position="random", position_std=0.02, patch_size=4),
-    "sinusoid_1d_patch8": dict(position="sinusoid_1d"),
-    "sinusoid_2d_patch8": dict(position="sinusoid_2d"),
-}
-
-
-@experiment(
-    "april_closed_form.subspace",
-    data=("cifar10",),
+@experiment("april_closed_form.subspace",
     smoke=Size(2, "architecture B, two layers", shape=dict(depth=2)),
     # a further try: two claims were mended after a look
     class_=Size(16, f"architecture B {OWN}", own=True, shape={}, first=32),
-)
-def subspace(repeat: int, shape: dict[str, Any]) -> Values:
-    """Fixed position embeddings against the subspace form, from float32 and float64; and a batch of two that it takes for one image."""
+)  # fmt: skip
+def subspace(repeat: int, shape: Settings) -> Values:
+    """Ours, fixed position embeddings against the subspace form, from float32 and float64; and a batch of two taken for one image."""
     trial, batch = trial_of(repeat), trial_of(repeat, 2)
     yield from trial.guesses("cifar10, ", GUESSES)
     for name, position in FIXED.items():
-        for dtype in (torch.float32, torch.float64):
-            model = victim(trial, "b", dtype, **shape, **position)
+        for dtype in ("float32", "float64"):
+            model = victim(trial, "b", getattr(torch, dtype), **shape, **position)
             images = closed_form.subspace(model, trial.leak(model, [QKV])).images
-            yield from trial.scores(f"subspace, {name}, {str(dtype).removeprefix('torch.')}", images)
+            yield from trial.scores(f"subspace, {name}, {dtype}", images)
     model = victim(trial, "b", torch.float64, **shape, **FIXED["random_std1_patch8"])
     pretended = replace(batch.leak(model, [QKV]), batch_size=1)
     wrong = closed_form.subspace(model, pretended).clamped
     yield "psnr[subspace, batch_2, float64]", metrics.psnr(wrong.expand(2, -1, -1, -1), batch.images).max()
 
 
-EMBEDDINGS: dict[str, dict[str, Any]] = {
-    f"rank_{rank}": dict(position="low_rank", position_rank=rank, position_std=1.0) for rank in (1, 3, 5, 8, 12, 15, 16)
-} | {kind: dict(position=kind) for kind in ("random", "sinusoid_2d", "none")}
-
-
-@experiment(
-    "april_closed_form.rank_rule",
-    data=("cifar10",),
+@experiment("april_closed_form.rank_rule",
     smoke=Size(2, "architecture B, two layers, three embeddings", kinds=["rank_1", "rank_15", "sinusoid_2d"]),
     class_=Size(16, "architecture B, two layers, ten embeddings", kinds=[*EMBEDDINGS]),
-)
+)  # fmt: skip
 def rank_rule(repeat: int, kinds: list[str]) -> Values:
     """Directions of each patch that the solver leaves open, less those that the rule foretells from the model alone."""
     trial, gaps = trial_of(repeat), []

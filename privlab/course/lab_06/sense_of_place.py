@@ -1,7 +1,5 @@
 """What a gradient says of *where* a patch stands: shuffled photographs, the mean patch and the rest, rows of the position gradient."""
 
-from __future__ import annotations
-
 import copy
 import math
 
@@ -56,12 +54,11 @@ def measured(model: nn.Module, truth: Tensor, label: Tensor, seed: int) -> tuple
 def gradient_share(model: nn.Module, leak: Leak, seed: int) -> float:
     """Of the steepness of APRIL's two terms over the pixels, at noise, the share that is the position term's at alpha = 1."""
     assert leak.labels is not None
-    like = next(model.parameters())
-    noise = torch.randn(1, *leak.image_shape, generator=torch.Generator().manual_seed(seed)).to(like)
-    x = noise.requires_grad_()
-    loss = F.cross_entropy(model(x), leak.labels)
+    noise = torch.randn(1, *leak.image_shape, generator=torch.Generator().manual_seed(seed))
+    x = noise.to(next(model.parameters())).requires_grad_()
     wanted = [model.get_parameter(name) for name in leak.grads]
-    grads = dict(zip(leak.grads, torch.autograd.grad(loss, wanted, create_graph=True), strict=True))
+    slopes = torch.autograd.grad(F.cross_entropy(model(x), leak.labels), wanted, create_graph=True)
+    grads = dict(zip(leak.grads, slopes, strict=True))
     of_distance, of_position = (
         torch.autograd.grad(term(x, grads, leak), x, retain_graph=True)[0].norm().item()
         for term in (squared_distance, position_direction)

@@ -1,9 +1,8 @@
 """Lab 07: GradViT, a batch of images from one gradient. What its terms do, beside other attacks, and on which victims."""
 
-from __future__ import annotations
-
 import statistics
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,56 +10,38 @@ from torch import Tensor, nn
 
 from privlab import data, metrics
 from privlab.attacks.gradient_inversion import GradientMatching, label_recovery, objectives, presets, search_spaces
-from privlab.experiments.pictures import tiled
-from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.trial import Trial
-from privlab.experiments.victims.batches import (
-    CHANNELS,
-    SCORES,
-    STDS,
-    client,
-    gradvit,
-    photographs,
-    search,
-    trained,
-    vit,
-)
+from privlab.experiments import Size, Trial, Values, experiment, tiled
+from privlab.experiments.victims import batches as ground
+from privlab.experiments.victims.batches import SCORES, STDS, client, gradvit, search, trained, vit
 from privlab.leak import observe
 
-SETS = ("cifar10",)
 SHORT = "a small ViT, batches of 2, {} steps"
 
 
-# -- labels and patches: gradients alone, no search ------------------------------------------------------------------------------
-
-
-@experiment(
-    "gradvit.labels",
+@experiment("gradvit.labels", on=partial(client, size=4),
     protocol=2,  # 1 added shares up one by one, so that ten times right was not quite 1
-    data=SETS,
     smoke=Size(1, "small networks", batches=3, width=128, images=96, epochs=2),
     class_=Size(8, "small networks, trained on 400 photographs", batches=10, width=256, images=400, epochs=3, first=16),
     night=Size(12, "small networks, trained on 5,000 photographs", batches=40, images=5_000, epochs=10, first=1_012),
-)
-def labels(repeat: int, batches: int, images: int, epochs: int, width: int = 384, device: str = "cpu") -> Values:
+)  # fmt: skip
+def labels(trial: Trial, batches: int, images: int, epochs: int, width: int = 384) -> Values:
     """Share of the labels of four images that each rule reads off the last layer: fresh and trained victims, labels distinct or drawn."""
-    trial = client(repeat, 4, device=device)
     victims = {
-        "vit, fresh": vit(trial.number, 1.0, device, width=width),
+        "vit, fresh": vit(trial.number, 1.0, trial.device, width=width),
         "vit, trained": trained(trial, "vit", images, epochs, embed_dim=width),
-        "resnet, fresh": trial.network("resnet_cifar", channels=CHANNELS),
+        "resnet, fresh": trial.network("resnet_cifar", channels=ground.CHANNELS),
         "resnet, trained": trained(trial, "resnet", images, epochs),
     }
     seeds = [1_000 * trial.number + k for k in range(batches)]
     drawn = {
-        "distinct": [photographs(4, seed) for seed in seeds],
+        "distinct": [ground.photographs(4, seed) for seed in seeds],
         "repeated": [data.load("cifar10", "test").sample(4, seed) for seed in seeds],
     }
     for who, model in victims.items():
         for kind, some in drawn.items():
             for rule in ("row_minimum", "bias_minimum", "bias_counts"):
                 yield f"label_accuracy[{rule}, {who}, {kind}]", share_of_labels(rule, model, some)
-    usual = share_of_labels("row_minimum", vit(trial.number, 0.02, device, width=width), drawn["distinct"])
+    usual = share_of_labels("row_minimum", vit(trial.number, 0.02, trial.device, width=width), drawn["distinct"])
     yield "label_accuracy[row_minimum, vit, fresh, distinct, std_0p02]", usual
 
 
@@ -75,36 +56,24 @@ def share_of_labels(rule: str, model: nn.Module, batches: list[tuple[Tensor, Ten
     return statistics.mean(found)
 
 
-@experiment(
-    "gradvit.exchanged_patches",
-    data=SETS,
-    smoke=Size(1, "a fresh small ViT", width=128),
-    class_=Size(16, "a fresh small ViT"),
-)
-def exchanged_patches(repeat: int, width: int = 384, device: str = "cpu") -> Values:
+@experiment("gradvit.exchanged_patches", on=partial(client, size=2),
+    smoke=Size(1, "a fresh small ViT", width=128), class_=Size(16, "a fresh small ViT")
+)  # fmt: skip
+def exchanged_patches(trial: Trial, width: int = 384) -> Values:
     """Eq. 3 of the true batch with two neighbouring patches exchanged, as a share of that of noise."""
-    trial = client(repeat, 2, device=device)
-    images, noise = trial.images, random_noise(trial)
+    images, noise, moved = trial.images, random_noise(trial), trial.images.clone()
+    moved[..., :8, 8:24] = torch.cat(
+        [images[..., :8, 16:24], images[..., :8, 8:16]], -1
+    )  # the 2nd and 3rd of the first row
     for name, std in STDS.items():
-        model = vit(trial.number, std, device, width=width)
-        leak, other, far = (observe(model, x, trial.labels) for x in (images, exchanged(images), noise))
+        model = vit(trial.number, std, trial.device, width=width)
+        leak, other, far = (observe(model, x, trial.labels) for x in (images, moved, noise))
         gap, whole = (objectives.layer_norms(images, each.grads, leak).item() for each in (other, far))
         yield f"grad_loss_ratio[exchanged_over_noise, {name}]", gap / whole
 
 
 def random_noise(trial: Trial) -> Tensor:
     return torch.rand(trial.images.shape, generator=torch.Generator().manual_seed(trial.number))
-
-
-def exchanged(images: Tensor, patch: int = 8) -> Tensor:
-    """The second and third patch of the first row change places."""
-    other = images.clone()
-    other[..., :patch, patch : 2 * patch] = images[..., :patch, 2 * patch : 3 * patch]
-    other[..., :patch, 2 * patch : 3 * patch] = images[..., :patch, patch : 2 * patch]
-    return other
-
-
-# -- Tables 1 and 2, and section 6.2 -----------------------------------------------------------------------------------------------
 
 
 def ablation_rows(steps: int, **changes: Any) -> dict[str, GradientMatching]:
@@ -119,14 +88,12 @@ def ablation_rows(steps: int, **changes: Any) -> dict[str, GradientMatching]:
     }
 
 
-@experiment(
-    "gradvit.ablation",
-    data=SETS,
+@experiment("gradvit.ablation",
     smoke=Size(1, SHORT.format(3), steps=3, width=96),
     class_=Size(8, SHORT.format(20), steps=20, width=256),
     night=Size(12, SHORT.format(600), steps=600),
     gpu=Size(5, "fresh ViT-B/16, batches of 4 of 224 pixels, 2,000 steps", steps=2_000, batch=4, large=True),
-)
+)  # fmt: skip
 def ablation(
     repeat: int, steps: int, batch: int = 2, width: int = 384, large: bool = False, device: str = "cpu"
 ) -> Values:
@@ -148,16 +115,13 @@ def ablation(
         yield f"picture[photographs_and_rows, {name}]", tiled(pictures)
 
 
-@experiment(
-    "gradvit.attacks",
-    data=SETS,
+@experiment("gradvit.attacks", on=partial(client, size=2),
     smoke=Size(1, "small trained networks, 3 steps", steps=3, images=96, epochs=2, width=96),
     class_=Size(8, "small trained networks, batches of 2, 20 steps", steps=20, width=256, images=400, epochs=3),
     night=Size(12, "small trained networks, batches of 2, 600 steps", steps=600, images=5_000, epochs=10),
-)
-def attacks(repeat: int, steps: int, images: int, epochs: int, width: int = 384, device: str = "cpu") -> Values:
+)  # fmt: skip
+def attacks(trial: Trial, steps: int, images: int, epochs: int, width: int = 384) -> Values:
     """Table 1: GradViT beside other attacks, on a small trained ViT (of either scale) and a small trained ResNet. No registration."""
-    trial = client(repeat, 2, device=device)
     yield from trial.guesses(which=SCORES)
     yield from trial.scores("random_noise", random_noise(trial), SCORES)
     victims = {
@@ -194,34 +158,26 @@ def rivals(name: str, model: Any, steps: int) -> dict[str, tuple[GradientMatchin
     return methods
 
 
-@experiment(
-    "gradvit.patch_size",
-    data=SETS,
+@experiment("gradvit.patch_size", on=partial(client, size=2),
     smoke=Size(1, SHORT.format(2), steps=2, width=64),
     class_=Size(8, SHORT.format(20), steps=20),
     night=Size(12, SHORT.format(600), steps=600),
-)
-def patch_size(repeat: int, steps: int, width: int = 192, device: str = "cpu") -> Values:
+)  # fmt: skip
+def patch_size(trial: Trial, steps: int, width: int = 192) -> Values:
     """Section 6.2: the same small ViT with patches of 4 and of 8 pixels. GradViT without image prior, whose steps are the cheaper."""
-    trial = client(repeat, 2, device=device)
     yield from trial.guesses(which=SCORES)
     for name, std in STDS.items():
         for side in (4, 8):
-            model = vit(trial.number, std, device, width=width, patch_size=side)
+            model = vit(trial.number, std, trial.device, width=width, patch_size=side)
             found = search(trial, gradvit(steps).without("statistics"), model).images
             yield from trial.scores(f"patch_{side}, {name}", found, SCORES)
 
 
-# -- larger batches, and faces -------------------------------------------------------------------------------------------------------
-
-
-@experiment(
-    "gradvit.batches",
-    data=SETS,
+@experiment("gradvit.batches",
     smoke=Size(1, "a small ViT, 2 steps", steps=2, sizes=[1, 2, 4], distractors=64, width=96),
     class_=Size(8, "a small ViT, 20 steps", steps=20, width=256, sizes=[1, 2, 4], distractors=200),
     night=Size(12, "a small ViT, 600 steps", steps=600, sizes=[1, 2, 4, 8], distractors=2_000),
-)
+)  # fmt: skip
 def batches(
     repeat: int, steps: int, sizes: list[int], distractors: int, width: int = 384, device: str = "cpu"
 ) -> Values:
@@ -249,15 +205,13 @@ def batches(
     yield "picture[one_photograph_by_batch_size]", tiled([torch.cat(pictures)])
 
 
-@experiment(
-    "gradvit.faces",
-    data=("orl", "cifar10"),
+@experiment("gradvit.faces", data=("orl", "cifar10"),
     smoke=Size(1, "a small grey ViT, 2 steps", steps=2, width=64, others=40),
     class_=Size(8, "a small grey ViT of 32 pixels, 20 steps", steps=20, others=40),
     night=Size(12, "a small grey ViT of 32 pixels, 600 steps", steps=600, others=320),
     gpu=Size(12, "a fresh face Transformer, 2,000 steps", steps=2_000, others=320, large=True),
     paper=Size(12, "a fresh face Transformer", steps=120_000, others=320, large=True),
-)
+)  # fmt: skip
 def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = False, device: str = "cpu") -> Values:
     """Table S.1 and Figure S.1: one photograph each of four and of eight people of ORL, the four among the eight.
 

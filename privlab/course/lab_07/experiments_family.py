@@ -1,16 +1,14 @@
 """Lab 07, beyond the papers: a batch narrowed down by algebra first, then searched for; and a search that knows curvature."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
+from functools import partial
 
 import torch.nn.functional as F
 
 from privlab.attacks.gradient_inversion import GradientMatching, Term, objectives, presets
 from privlab.attacks.gradient_inversion.search import cosine
-from privlab.experiments.pictures import tiled
-from privlab.experiments.protocol import Size, Values, experiment
+from privlab.experiments import Size, Trial, Values, experiment, tiled
 from privlab.experiments.trial import mean_photograph
 from privlab.experiments.victims.batch_family import CURVED, family, gauss_newton, lbfgs, shrunk
 from privlab.experiments.victims.batches import client, gradvit, search, trained, vit
@@ -18,25 +16,15 @@ from privlab.experiments.victims.batches import client, gradvit, search, trained
 ADAM = (Term("gradients", 1.0, objectives.cosine_distance),)
 
 
-@experiment(
-    "batch_family.ways",
-    data=("cifar10",),
-    smoke=Size(
-        1, "a small ViT, 16 x 16 pixels, 1 step of L-BFGS", steps=1, sizes=[2, 3], side=16, patch=4, width=128, passes=8
-    ),
+@experiment("batch_family.ways",
+    smoke=Size(1, "a small ViT, 16 x 16 pixels, 1 step of L-BFGS", steps=1, sizes=[2, 3], side=16, patch=4, width=128, passes=8),
     class_=Size(8, "a fresh small ViT, 2 steps of L-BFGS (some 40 evaluations)", steps=2, width=256, sizes=[2, 3]),
     night=Size(12, "a fresh small ViT, 15 steps of L-BFGS (some 300 evaluations)", steps=15, sizes=[2, 3, 4]),
-)
+)  # fmt: skip
 def ways(
-    repeat: int,
-    steps: int,
-    sizes: list[int],
-    side: int = 32,
-    patch: int = 8,
-    width: int = 384,
-    passes: int = 0,
+    repeat: int, steps: int, sizes: list[int], side: int = 32, patch: int = 8, width: int = 384, passes: int = 0,
     device: str = "cpu",
-) -> Values:
+) -> Values:  # fmt: skip
     """Searches for a batch, inside its family and among all pixels, at as many gradients of the network as L-BFGS took inside.
 
     A step of Adam and an evaluation of L-BFGS are two passes, a product with the Jacobian is one.  passes: for Gauss-Newton; as many as
@@ -69,20 +57,15 @@ def ways(
         yield f"picture[photographs_and_ways, {key}]", tiled(pictures)
 
 
-@experiment(
-    "batch_family.harder_victims",
-    data=("cifar10",),
+@experiment("batch_family.harder_victims", on=partial(client, size=2),
     smoke=Size(1, "small ViTs, 1 step of L-BFGS", steps=1, images=96, epochs=2, width=256, passes=8),
     class_=Size(8, "small ViTs, 2 steps of L-BFGS (some 40 evaluations)", steps=2, width=256, images=400, epochs=3),
     night=Size(12, "small ViTs, 15 steps of L-BFGS (some 300 evaluations)", steps=15, images=5_000, epochs=10),
-)
-def harder_victims(
-    repeat: int, steps: int, images: int, epochs: int, width: int = 384, passes: int = 0, device: str = "cpu"
-) -> Values:
+)  # fmt: skip
+def harder_victims(trial: Trial, steps: int, images: int, epochs: int, width: int = 384, passes: int = 0) -> Values:
     """Searches inside the family of a batch of two where they have a harder time: timm's position embedding, and a ViT that has learnt."""
-    trial = client(repeat, 2, device=device)
     victims = {
-        "std_0p02": vit(trial.number, 0.02, device, width=width),
+        "std_0p02": vit(trial.number, 0.02, trial.device, width=width),
         "trained": trained(trial, "vit", images, epochs, embed_dim=width),
     }
     for case, model in victims.items():

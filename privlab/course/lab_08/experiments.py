@@ -4,10 +4,9 @@ A repeat has one photograph of CIFAR-10's test split, one draw of weights for ea
 with. The attacker sees the gradients of some parameters alone: a part, such as attention, or some of the blocks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,23 +15,26 @@ from torch import Tensor, func, nn
 
 from privlab import data, metrics, models, training
 from privlab.attacks.gradient_inversion import GradientMatching, adaptive, closed_form, objectives
-from privlab.experiments.pictures import tiled
-from privlab.experiments.protocol import Size, Values, experiment
-from privlab.experiments.trial import Trial
+from privlab.experiments import Settings, Size, Trial, Values, experiment, tiled
+from privlab.experiments.victims import batches
 from privlab.experiments.victims.designs import matching
 from privlab.leak import Leak
 
 PARTS = ("stem", "attention", "mlp", "norm", "head")
 THIRDS = ("first", "middle", "last")
-SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
+SHAPES: dict[str, tuple[str, Settings]] = {
     "three_blocks": ("vit_cifar", dict(embed_dim=224, depth=3)),  # wide enough for both closed forms
     "vit_s": ("vit_small_patch16_224", dict(img_size=32, patch_size=4, num_classes=10)),
     "vit_b": ("vit_base_patch16_224", dict(img_size=32, patch_size=4, num_classes=10)),
 }
 TIMES = {1.0: "", 0.1: ", tenth_weight", 10.0: ", tenfold_weight"}  # of the regularisation weight -> end of a name
-
 FEW = "a small untrained ViT (three blocks of width 224), 8 steps"
 SOME = "a small untrained ViT (three blocks of width 224), {} steps of a shorter attack"
+STOCK = "an untrained ViT-{} with patches of 4 pixels, {} steps{}, position embedding of standard deviation 1"
+SMALL: Settings = dict(shape="three_blocks", attack="annealed", weights=[1.0, 0.1])
+PAPERS: Settings = dict(attack="inverting_gradients", weights=[1.0, 0.1, 10.0])
+ROWS = ("all", "without_first", "without_middle", "without_last", "attention", "mlp")
+ALONE = ("only_first", "only_middle", "only_last", "withheld")
 
 
 def client(repeat: int, device: str = "cpu") -> Trial:
@@ -69,13 +71,6 @@ def balanced(search: GradientMatching, model: nn.Module, leak: Leak) -> Gradient
     return adaptive.compared(search, distance)
 
 
-def by_layer_norms(search: GradientMatching, leak: Leak) -> GradientMatching:
-    """GradViT's distance in place of the cosine, as a share of what was sent."""
-    sent = sum(g.norm().item() for g in leak.grads.values())
-    distance = replace(search.terms[0], value=objectives.layer_norms, weight=1 / sent)
-    return replace(search, terms=(distance, *search.terms[1:]))
-
-
 def curvature(model: Any, seed: int) -> float:
     """Mean curvature of the cosine distance over all gradients, along four random directions from a grey image.
 
@@ -99,24 +94,14 @@ def curvature(model: Any, seed: int) -> float:
     return total / 4
 
 
-# -- by part ------------------------------------------------------------------------------------------------------------------
-
-SMALL: dict[str, Any] = dict(shape="three_blocks", attack="annealed", weights=[1.0, 0.1])
-STOCK = "an untrained ViT-{} with patches of 4 pixels, {} steps{}, position embedding of standard deviation 1"
-PAPERS: dict[str, Any] = dict(attack="inverting_gradients", weights=[1.0, 0.1, 10.0])
-
-
-@experiment(
-    "tracing_the_source.parts",
-    data=("cifar10",),
+@experiment("tracing_the_source.parts", on=client,
     smoke=Size(2, FEW, steps=8, **SMALL),
     class_=Size(8, SOME.format(120), steps=120, **SMALL),
     night=Size(6, STOCK.format("S", "1,000", ""), shape="vit_s", steps=1_000, **PAPERS),
     gpu=Size(8, STOCK.format("B", "3,000", ""), shape="vit_b", steps=3_000, **PAPERS),
-)
-def parts(repeat: int, shape: str, attack: str, steps: int, weights: Sequence[float], device: str = "cpu") -> Values:
+)  # fmt: skip
+def parts(trial: Trial, shape: str, attack: str, steps: int, weights: Sequence[float]) -> Values:
     """Zhang et al. 2024, Table 6: the same search with all gradients and with one part alone, at several regularisation weights."""
-    trial = client(repeat, device)
     yield from trial.guesses()
     model = victim(trial, shape)
     leak, pictures, seen = trial.leak(model), [trial.images], selections(model)
@@ -134,21 +119,19 @@ def parts(repeat: int, shape: str, attack: str, steps: int, weights: Sequence[fl
     yield "picture[photograph_all_and_parts]", tiled([pictures])
 
 
-@experiment(
-    "tracing_the_source.best_weights",
-    data=("cifar10",),
+def reached(trial: Trial, attack: GradientMatching, model: nn.Module, names: list[str]) -> float:
+    """PSNR of what a search finds in the gradients of these parameters."""
+    return metrics.psnr(trial.search(attack, model, trial.leak(model, names)).images, trial.images).item()
+
+
+@experiment("tracing_the_source.best_weights", on=client,
     smoke=Size(1, FEW, shape="three_blocks", steps=8, weights=[1.0, 0.1], chosen=["attention", "mlp"]),
-    night=Size(
-        4, STOCK.format("S", 300, " of a shorter attack"), first=1100,
-        shape="vit_s", steps=300, weights=[1.0, 0.1, 10.0], chosen=["attention", "mlp", "norm"],
-    ),
+    night=Size(4, STOCK.format("S", 300, " of a shorter attack"), first=1100,
+        shape="vit_s", steps=300, weights=[1.0, 0.1, 10.0], chosen=["attention", "mlp", "norm"]),
 )  # fmt: skip
-def best_weights(
-    repeat: int, shape: str, steps: int, weights: Sequence[float], chosen: Sequence[str], device: str = "cpu"
-) -> Values:
+def best_weights(trial: Trial, shape: str, steps: int, weights: Sequence[float], chosen: Sequence[str]) -> Values:
     """Parts of a ViT, each at the weight on smoothness that suits it: the best by the truth, and that which does best on a photograph of
     the attacker's own, whose gradient they compute on the same network."""
-    trial = client(repeat, device)
     images, labels = data.load("cifar10").take([trial.number])
     own = replace(trial, images=images, labels=labels)
     yield from trial.guesses()
@@ -164,29 +147,12 @@ def best_weights(
         yield f"psnr[{part}_layers, chosen_weight]", theirs[max(mine, key=mine.__getitem__)]
 
 
-def reached(trial: Trial, attack: GradientMatching, model: nn.Module, names: list[str]) -> float:
-    """PSNR of what a search finds in the gradients of these parameters."""
-    return metrics.psnr(trial.search(attack, model, trial.leak(model, names)).images, trial.images).item()
-
-
-# -- by depth -----------------------------------------------------------------------------------------------------------------
-
-ROWS = ("all", "without_first", "without_middle", "without_last", "attention", "mlp")
-ALONE = ("only_first", "only_middle", "only_last", "withheld")
-
-
-@experiment(
-    "tracing_the_source.depth",
-    data=("cifar10",),
+@experiment("tracing_the_source.depth", on=client,
     smoke=Size(2, FEW, steps=8, images=64, epochs=2),
     class_=Size(8, SOME.format(60) + "; trained for 3 epochs on 800 images", steps=60, images=800, epochs=3),
-)
-def depth(repeat: int, steps: int, images: int, epochs: int, device: str = "cpu") -> Values:
-    """A third of the blocks withheld, or sent alone; attention or MLP alone: on a fresh and on a trained victim, by two distances.
-
-    With GradViT itself `layer_gradients` measures Tables 4 and 5 of Hatamizadeh et al. 2022.
-    """
-    trial = client(repeat, device)
+)  # fmt: skip
+def depth(trial: Trial, steps: int, images: int, epochs: int) -> Values:
+    """A third of the blocks withheld, or sent alone; attention or MLP alone: on a fresh and on a trained victim, by two distances."""
     yield from trial.guesses("depth, ")
     seed, recipe = trial.number, replace(training.RECIPES["smoke"], epochs=epochs)
     members = torch.randperm(50_000, generator=torch.Generator().manual_seed(seed))[:images]
@@ -203,5 +169,28 @@ def depth(repeat: int, steps: int, images: int, epochs: int, device: str = "cpu"
     for row in ROWS:
         names = selections(trained)[row]
         yield f"psnr[trained_cosine, {row}]", reached(trial, by_cosine, trained, names)
-        distance = by_layer_norms(by_norms, trial.leak(trained, names))
-        yield f"psnr[trained_layer_norms, {row}]", reached(trial, distance, trained, names)
+        sent = sum(
+            g.norm().item() for g in trial.leak(trained, names).grads.values()
+        )  # GradViT's distance, as a share of it
+        distance = replace(by_norms.terms[0], value=objectives.layer_norms, weight=1 / sent)
+        own = replace(by_norms, terms=(distance, *by_norms.terms[1:]))
+        yield f"psnr[trained_layer_norms, {row}]", reached(trial, own, trained, names)
+
+
+@experiment("layer_gradients.depth_and_components", on=partial(batches.client, size=2),
+    smoke=Size(1, "a small trained ViT, 2 steps", steps=2, images=96, epochs=2, width=96),
+    class_=Size(8, "a small trained ViT of three blocks, 20 steps", steps=20, images=400, epochs=3, width=192),
+    night=Size(12, "a small trained ViT of three blocks, 600 steps", steps=600, images=5_000, epochs=10),
+)  # fmt: skip
+def depth_and_components(trial: Trial, steps: int, images: int, epochs: int, width: int = 384) -> Values:
+    """Hatamizadeh et al. 2022, Tables 4 and 5: GradViT on a batch of two, without a third of the blocks, or by one component alone."""
+    yield from trial.guesses(which=batches.SCORES)
+    for name, std in batches.STDS.items():
+        model = batches.trained(trial, "vit", images, epochs, embed_dim=width, depth=3, position_std=std)
+        leak, pictures, seen = trial.leak(model), [trial.images], selections(model)
+        rows = {row: seen[row] for row in ROWS[:4]} | {"msa": seen["attention"], "mlp": seen["mlp"]}
+        for row, tensors in rows.items():
+            found = batches.search(trial, batches.gradvit(steps), model, leak.only(tensors)).images
+            yield from trial.scores(f"trained, {row}, {name}", found, batches.SCORES)
+            pictures.append(found)
+        yield f"picture[photographs_and_selections, {name}]", tiled(pictures)

@@ -1,7 +1,5 @@
 """Lab 09: at which of the fourteen steps from ResNet-50 to ConvNeXt-T does a gradient begin to give the photograph away, and why there?"""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence
@@ -14,12 +12,11 @@ from scipy.stats import spearmanr
 from torch import Tensor, nn
 
 from privlab import data, metrics
-from privlab.attacks.gradient_inversion import adaptive, objectives, sensitivity
-from privlab.experiments.pictures import tiled
-from privlab.experiments.protocol import Size, Values, experiment
+from privlab.attacks.gradient_inversion import GaussNewton, adaptive, objectives, sensitivity
+from privlab.experiments import Settings, Size, Values, experiment, tiled
 from privlab.experiments.trial import relative_residual
 from privlab.experiments.victims import designs
-from privlab.experiments.victims.designs import SCORES, matching
+from privlab.experiments.victims.designs import SCORES, DesignTrial, matching
 from privlab.leak import Leak, observe
 from privlab.models import morph
 
@@ -29,10 +26,10 @@ NIGHT = [1, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14]
 AROUND_GELU = [8, 9, 10]
 JUMPS = [3, 4, 11, 12]  # before and behind each
 PATIENT = (8, 9, 10)  # searched for longer, where the search is short
-QUARTER: dict[str, Any] = dict(attack="annealed", width=0.25, depths=[1, 1, 1, 1])
+QUARTER: Settings = dict(attack="annealed", width=0.25, depths=[1, 1, 1, 1])
 SMALL = "a quarter of the channels, one block a stage"
-FULL: dict[str, Any] = dict(attack="inverting_gradients", steps=3_000)
-MIDDLE: dict[str, Any] = dict(attack="inverting_gradients", steps=300)
+FULL: Settings = dict(attack="inverting_gradients", steps=3_000)
+MIDDLE: Settings = dict(attack="inverting_gradients", steps=300)
 PAPERS = "the paper's networks and search"
 ONE_EACH = "one photograph and one draw of weights each"
 
@@ -43,61 +40,53 @@ def by_tensor(leak: Leak) -> objectives.Objective:
     return objectives.weighted(objectives.cosine_distance, lengths)
 
 
-@experiment(
-    "fourteen_steps.steps",
-    data=("cifar10",),
+@experiment("fourteen_steps.steps", on=designs.trial,
     smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, patience=4, chosen=ALL, **QUARTER),
     class_=Size(8, f"{SMALL}, 60 steps and 400", steps=60, patience=400, chosen=ALL, **QUARTER),
     night=Size(8, f"{PAPERS}, eleven of the steps, {ONE_EACH}", own=True, patience=3_000, chosen=NIGHT, **FULL),
     gpu=Size(8, f"{PAPERS}, {ONE_EACH}", own=True, patience=3_000, chosen=ALL, **FULL),
     paper=Size(10, PAPERS, own=True, patience=3_000, chosen=ALL, **FULL),
-)
-def steps(repeat: int, steps: int, patience: int, chosen: Sequence[int], device: str = "cpu", **how: Any) -> Values:
+)  # fmt: skip
+def steps(trial: DesignTrial, patience: int, chosen: Sequence[int]) -> Values:
     """Table 8: one photograph, one start, a draw of weights for each step; steps 8 to 10 by the paper's search, for longer."""
-    shares = (0, 1 / 60, 1 / 30, 1 / 6, 1 / 3, 1)  # of the paper's Figure 7
-    moments = tuple(sorted({round(steps * share) for share in shares}))
-    trial = designs.trial(repeat, steps=steps, snapshots=moments, device=device, **how)
     yield from trial.guesses("cifar10, ", f"{SCORES} lpips")
-    results = {n: trial.inverted(trial.design(n)) for n in chosen}
+    moments = {round(trial.steps * share) for share in (0, 1 / 60, 1 / 30, 1 / 6, 1 / 3, 1)}  # of the paper's Figure 7
+    shots: Settings = dict(snapshots=tuple(sorted(moments)))
+    results = {n: trial.inverted(trial.design(n), **shots) for n in chosen}
     for n, result in results.items():
         yield from trial.scores(f"step_{n}", result.images, f"{SCORES} lpips")
     patient = replace(trial, steps=patience, attack="inverting_gradients")
     for n in PATIENT:
-        yield from trial.scores(f"step_{n}, long", patient.inverted(trial.design(n)).images, SCORES)
+        yield from trial.scores(f"step_{n}, long", patient.inverted(trial.design(n), **shots).images, SCORES)
     yield "picture[steps]", tiled([[trial.images, *(result.images for result in results.values())]])
     shown = [results[n] for n in CURVED if n in results]
     yield "picture[way]", tiled([[s.images for s in result.snapshots] for result in shown])
 
 
-@experiment(
-    "fourteen_steps.jumps",
-    data=("cifar10",),
+@experiment("fourteen_steps.jumps", on=designs.trial,
     smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, **QUARTER),
     night=Size(8, f"{PAPERS}, steps 3, 4, 11 and 12, {ONE_EACH}", own=True, first=1200, **FULL),
-)
-def jumps(repeat: int, device: str = "cpu", **how: Any) -> Values:
+)  # fmt: skip
+def jumps(trial: DesignTrial) -> Values:
     """Table 8 once more, at two of the three jumps that the paper names: to patches (steps 3 and 4), and to LayerNorm (11 and 12)."""
-    trial = designs.trial(repeat, device=device, **how)
     yield from trial.guesses("cifar10, ", SCORES)
-    images = [trial.inverted(trial.design(n)).images for n in JUMPS]
-    for n, image in zip(JUMPS, images, strict=True):
-        yield from trial.scores(f"step_{n}", image, SCORES)
-    yield "picture[photograph_and_steps]", tiled([[trial.images, *images]])
+    images = [trial.images]
+    for n in JUMPS:
+        images.append(trial.inverted(trial.design(n)).images)
+        yield from trial.scores(f"step_{n}", images[-1], SCORES)
+    yield "picture[photograph_and_steps]", tiled([images])
 
 
-@experiment(
-    "fourteen_steps.distances",
-    data=("cifar10",),
+@experiment("fourteen_steps.distances", on=designs.trial,
     smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, chosen=[8, 9], **QUARTER),
     class_=Size(8, f"{SMALL}, 60 steps", steps=60, chosen=AROUND_GELU, **QUARTER),
     night=Size(8, "the paper's networks, 300 steps of its search", first=1100, chosen=AROUND_GELU, **MIDDLE),
-)
-def distances(repeat: int, chosen: Sequence[int], device: str = "cpu", **how: Any) -> Values:
+)  # fmt: skip
+def distances(trial: DesignTrial, chosen: Sequence[int]) -> Values:
     """Steps 8 to 10 by the angle between whole gradients, and `by_tensor`; the paper's networks fade where each block ends with a GELU.
 
     from_grey: of a grey image's gradient from the photograph's, in double precision.  spread: standard deviation of the last features.
     """
-    trial = designs.trial(repeat, device=device, **how)
     yield from trial.guesses("cifar10, ", SCORES)
     pictures = [trial.images]
     for n in chosen:
@@ -109,7 +98,7 @@ def distances(repeat: int, chosen: Sequence[int], device: str = "cpu", **how: An
             pictures.append(trial.search(attack, model, leak).images)
             yield from trial.scores(f"{name}, step_{n}", pictures[-1], SCORES)
         exact = model.double()
-        x = trial.images.double().to(device)
+        x = trial.images.double().to(trial.device)
         grey, sent = (observe(exact, image, trial.labels) for image in (torch.full_like(x, 0.5), x))
         for name, distance in ways.items():
             yield f"from_grey[{name}, step_{n}]", distance(x, grey.grads, sent).item()
@@ -118,31 +107,25 @@ def distances(repeat: int, chosen: Sequence[int], device: str = "cpu", **how: An
     yield "picture[photograph_whole_and_by_tensor]", tiled([pictures])
 
 
-@experiment(
-    "fourteen_steps.weightless",
-    data=("cifar10",),
+@experiment("fourteen_steps.weightless", on=designs.trial,
     smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, **QUARTER),
     class_=Size(8, f"{SMALL}, 60 steps", steps=60, **QUARTER),
     night=Size(8, "the paper's network, 300 steps of its search", first=1100, **MIDDLE),
-)
-def weightless(repeat: int, device: str = "cpu", **how: Any) -> Values:
+)  # fmt: skip
+def weightless(trial: DesignTrial) -> Values:
     """Step 9 by whole gradients and exact derivatives, without any wish for a smooth picture: is it the weight that hides it?"""
-    trial = designs.trial(repeat, device=device, **how)
     yield from trial.guesses("weightless, ")
     attack = replace(matching(trial.attack, trial.steps).without("smoothness"), derivative="exact")
     yield from trial.scores("weightless, step_9", trial.search(attack, trial.design(9)).images, SCORES)
 
 
-@experiment(
-    "fourteen_steps.searches",
-    data=("cifar10",),
+@experiment("fourteen_steps.searches", on=designs.trial,
     smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, passes=8, **QUARTER),
     class_=Size(8, f"{SMALL}, 60 steps, 120 passes", steps=60, passes=120, **QUARTER),
     gpu=Size(8, "the paper's networks, 3,000 steps, 6,000 passes", passes=6_000, **FULL),
-)
-def searches(repeat: int, passes: int, device: str = "cpu", **how: Any) -> Values:
+)  # fmt: skip
+def searches(trial: DesignTrial, passes: int) -> Values:
     """The same steps by other searches: Adam at a fair weight of smoothness, and Gauss-Newton; and how far a grey image's gradient is."""
-    trial = designs.trial(repeat, device=device, **how)
     yield from trial.guesses("cifar10, ", SCORES)
     apart = []
     for n in ALL:
@@ -154,38 +137,27 @@ def searches(repeat: int, passes: int, device: str = "cpu", **how: Any) -> Value
             yield f"fair_weight[step_{n}]", weight
             yield from trial.scores(f"one_weight, step_{n}", trial.inverted(model).images, SCORES)
             yield from trial.scores(f"fair, step_{n}", trial.inverted(model, weight).images, SCORES)
-            curved = trial.gauss_newton(model, passes)
+            curved = trial.search(GaussNewton(steps=passes, passes=passes), model)
             yield from trial.scores(f"gauss_newton, step_{n}", curved.images, SCORES)
             yield f"relative_residual[gauss_newton, step_{n}]", relative_residual(curved, model)
     yield "from_grey_ratio[largest_over_smallest]", max(apart) / min(apart)
 
 
-@experiment(
-    "fourteen_steps.reasons",
-    data=("cifar10", "imagenet_samples"),
-    smoke=Size(
-        1,
-        f"five of the steps, {SMALL}, 2 steps",
-        steps=2,
-        public=1,
-        block=16,
-        side=64,
-        chosen=[1, 8, 9, 10, 14],
-        **QUARTER,
-    ),
+@experiment("fourteen_steps.reasons", on=designs.trial, data=("cifar10", "imagenet_samples"),
+    smoke=Size(1, f"five of the steps, {SMALL}, 2 steps",
+        steps=2, public=1, block=16, side=64, chosen=[1, 8, 9, 10, 14], **QUARTER),
     class_=Size(8, f"{SMALL}, 60 steps, squares of 4 x 4 pixels", steps=60, block=4, side=224, chosen=ALL, **QUARTER),
     gpu=Size(8, PAPERS, block=4, side=224, chosen=ALL, **FULL),
-)
-def reasons(repeat: int, block: int, side: int, chosen: Sequence[int], device: str = "cpu", **how: Any) -> Values:
+)  # fmt: skip
+def reasons(trial: DesignTrial, block: int, side: int, chosen: Sequence[int]) -> Values:
     """What may explain the table: how well gradients tell images apart, whether downhill leads home, how far a network sees.
 
     block: side of the squares of pixels that the Jacobian is taken along.  side: of the photographs that receptive fields are measured on.
     The rank correlations are over the steps of this repeat.
     """
-    trial, wide = designs.trial(repeat, device=device, **how), data.load("imagenet_samples")
+    wide = data.load("imagenet_samples")
     views = torch.cat([wide.one((2 * trial.number + i) % len(wide), size=side)[0] for i in range(2)])
-    names = ("effective_rank", "condition", "bearing", "receptive_area")
-    found: dict[str, dict[int, float]] = {name: {} for name in names}
+    found: dict[str, dict[int, float]] = {n: {} for n in ("effective_rank", "condition", "bearing", "receptive_area")}
     leaked: dict[str, dict[int, float]] = {"psnr": {}, "fair_psnr": {}}
     for n in chosen:
         model = trial.design(n)
@@ -204,14 +176,17 @@ def reasons(repeat: int, block: int, side: int, chosen: Sequence[int], device: s
             yield f"effective_rank[step_{n}]", found["effective_rank"][n]
             yield f"log10_condition[step_{n}]", math.log10(found["condition"][n])
             leaked["fair_psnr"][n] = metrics.psnr(trial.calibrated(model), trial.images).item()
-    others: dict[str, dict[str, Any]] = {"vit": dict(patch_size=16, position_std=1.0), "swin": {}}
+    last: Settings = dict(
+        indices=1, norm=False, intermediates_only=True
+    )  # behind the norm a place's channels add up to zero
+    others: dict[str, Settings] = {"vit": dict(patch_size=16, position_std=1.0), "swin": {}}
     for name, changes in others.items():
         model = trial.network(f"{name}_cifar", img_size=side, **changes)
-        yield f"receptive_area[{name}]", area(last_map(model), model, views)
+        yield f"receptive_area[{name}]", area(lambda x, m=model: m.forward_intermediates(x, **last)[0], model, views)
     for (name, values), (key, levels) in itertools.product(found.items(), leaked.items()):
         common = [n for n in values if n in levels]
-        pairs = [values[n] for n in common], [levels[n] for n in common]
-        yield f"spearman[{name}, {key}]", spearmanr(*pairs).statistic
+        ranks = spearmanr([values[n] for n in common], [levels[n] for n in common])
+        yield f"spearman[{name}, {key}]", ranks.statistic
 
 
 def homeward(model: nn.Module, image: Tensor, label: Tensor, part: float, seed: int) -> float:
@@ -234,16 +209,9 @@ def area(features: Any, model: Any, images: Tensor) -> float:
     return sensitivity.area(sensitivity.field(features, x))
 
 
-def last_map(model: Any) -> Any:
-    """The last map of a ViT or a Swin before its final norm: behind it the channels of a place add up to zero, whatever the image."""
-    return lambda x: model.forward_intermediates(x, indices=1, norm=False, intermediates_only=True)[0]
-
-
-@experiment(
-    "fourteen_steps.parameters",
-    smoke=Size(1, "the networks as they are", own=True),
-    class_=Size(2, "the networks as they are", own=True),
-)
+@experiment("fourteen_steps.parameters", data=(),
+    smoke=Size(1, "the networks as they are", own=True), class_=Size(2, "the networks as they are", own=True)
+)  # fmt: skip
 def parameters(repeat: int) -> Values:
     """Millions of parameters of the two ends, with ten classes and the 7 x 7 stem."""
     for n in (1, 14):

@@ -1,7 +1,5 @@
 """Lab 10: which of a ConvNeXt's micro designs gives a photograph away? Activations, stems, norms, and two searches."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from copy import deepcopy
@@ -12,33 +10,36 @@ import torch
 from torch import nn
 
 from privlab import data
-from privlab.experiments.pictures import tiled
-from privlab.experiments.protocol import Size, Values, experiment
+from privlab.experiments import Settings, Size, Values, experiment, tiled
 from privlab.experiments.victims import designs, shadow_fleets
-from privlab.experiments.victims.designs import SCORES
-from privlab.experiments.victims.overfitting import at_one_level, look
+from privlab.experiments.victims.designs import SCORES, DesignTrial
+from privlab.experiments.victims.shadow_fleets import RECIPE
 from privlab.models import morph
-from privlab.training import RECIPES
 
 KINDS, PATTERNS = ("relu", "gelu"), morph.PATTERNS[::-1]  # 111 first
 PLACES = ("111", "110", "010", "001", "000")  # patterns that are attacked at a fair weight, too
-STEMS: dict[str, dict[str, Any]] = {
+STEMS: dict[str, Settings] = {
     "conv_stem": dict(patchify=False, pool=True),
     "patchify": dict(patchify=True, pool=False),
 }
-SWITCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # name -> (a ResNet's way, a ConvNeXt's)
+SWITCHES: dict[str, tuple[Settings, Settings]] = {  # name -> (a ResNet's way, a ConvNeXt's)
     "addition": (dict(activations="111"), dict(activations="110")),
     "stem": (STEMS["conv_stem"], STEMS["patchify"]),
     "norm": (dict(norm="bn"), dict(norm="ln")),
     "kind": (dict(activation="relu"), dict(activation="gelu")),
 }
+MEMBERS: dict[str, Settings] = {
+    "plain": STEMS["conv_stem"],
+    "fewer_activations": dict(STEMS["conv_stem"], activations="010"),
+    "patchify": STEMS["patchify"],
+    "ln": dict(STEMS["conv_stem"], norm="ln"),
+}
 WAYS = ("resnet", "convnext")
 COMBINATIONS = tuple(itertools.product((0, 1), repeat=len(SWITCHES)))
-
-QUARTER: dict[str, Any] = dict(width=0.25, depths=[1, 1, 1, 1])
-EIGHTH: dict[str, Any] = dict(width=0.125, depths=[1, 1, 1, 1])
+QUARTER: Settings = dict(width=0.25, depths=[1, 1, 1, 1])
+EIGHTH: Settings = dict(width=0.125, depths=[1, 1, 1, 1])
 SMALL = "a quarter of the channels, one block a stage"
-PAPERS: dict[str, Any] = dict(attack="inverting_gradients")
+PAPERS: Settings = dict(attack="inverting_gradients")
 SEARCHES: dict[str, Any] = dict(
     smoke=Size(1, f"{SMALL}, 2 steps", attack="annealed", steps=2, public=1, **QUARTER),
     class_=Size(8, f"{SMALL}, 60 steps", attack="annealed", steps=60, **QUARTER),
@@ -48,10 +49,10 @@ SEARCHES: dict[str, Any] = dict(
 )
 
 
-@experiment("micro_designs.activations", data=("cifar10",), **SEARCHES)
-def activations(repeat: int, device: str = "cpu", **how: Any) -> Values:
+@experiment("micro_designs.activations", on=designs.trial, **SEARCHES)
+def activations(trial: DesignTrial) -> Values:
     """Figure 8 on step 9: eight patterns of two kinds at one weight of smoothness; five of them at a fair one; two with He's draw."""
-    trial, images = designs.trial(repeat, device=device, **how), {}
+    images = {}
     yield from trial.guesses("cifar10, ", SCORES)
     for kind, pattern in itertools.product(KINDS, PATTERNS):
         design = partial(trial.design, 9, activation=kind, activations=pattern)
@@ -66,10 +67,10 @@ def activations(repeat: int, device: str = "cpu", **how: Any) -> Values:
     yield "picture[patterns]", tiled([[trial.images, *(images[kind, p] for p in PATTERNS)] for kind in KINDS])
 
 
-@experiment("micro_designs.stems", data=("cifar10",), **SEARCHES)
-def stems(repeat: int, device: str = "cpu", **how: Any) -> Values:
+@experiment("micro_designs.stems", on=designs.trial, **SEARCHES)
+def stems(trial: DesignTrial) -> Values:
     """Figure 9a on steps 9 and 14, at one weight and at a fair one; and on step 9 two stems between, which differ in one thing each."""
-    trial, fair = designs.trial(repeat, device=device, **how), {}
+    fair = {}
     yield from trial.guesses("cifar10, ", SCORES)
     for step, (name, changes) in itertools.product((9, 14), STEMS.items()):
         model = trial.design(step, **changes)
@@ -87,10 +88,9 @@ def stems(repeat: int, device: str = "cpu", **how: Any) -> Values:
     yield "picture[stems]", tiled([[trial.images, *rungs.values()]])
 
 
-@experiment("micro_designs.norms", data=("cifar10",), **SEARCHES)
-def norms(repeat: int, device: str = "cpu", **how: Any) -> Values:
+@experiment("micro_designs.norms", on=designs.trial, **SEARCHES)
+def norms(trial: DesignTrial) -> Values:
     """Figure 9b in eval mode, on steps 9 and 14, at one weight and at a fair one."""
-    trial = designs.trial(repeat, device=device, **how)
     yield from trial.guesses("cifar10, ", SCORES)
     for step, norm in itertools.product((9, 14), ("bn", "ln")):
         model = trial.design(step, norm=norm)
@@ -98,25 +98,23 @@ def norms(repeat: int, device: str = "cpu", **how: Any) -> Values:
         yield from trial.scores(f"fair, step_{step}, {norm}", trial.calibrated(model), SCORES)
 
 
-@experiment("micro_designs.modes", data=("cifar10",), **SEARCHES)
-def modes(repeat: int, device: str = "cpu", **how: Any) -> Values:
+@experiment("micro_designs.modes", on=partial(designs.trial, side=64), **SEARCHES)
+def modes(trial: DesignTrial) -> Values:
     """Figure 9b on step 11, at 64 x 64 pixels as train mode needs: BatchNorm's two modes, no norm, LayerNorm, and its own part withheld."""
-    trial = designs.trial(repeat, side=64, device=device, **how)
     yield from trial.guesses("cifar10, ", SCORES)
     layered = trial.design(11, norm="ln")
-    networks = {
-        "bn_eval": trial.design(11),
-        "bn_train": trial.design(11, train=True),
-        "ln": layered,
-        "none": without_norms(trial.design(11)),
+    networks: dict[str, tuple[nn.Module, Sequence[str]]] = {
+        "bn_eval": (trial.design(11), ()),
+        "bn_train": (trial.design(11, train=True), ()),
+        "ln": (layered, ()),
+        "none": (without_norms(trial.design(11)), ()),
+        "ln_withheld": (layered, [name for name, _ in layered.named_parameters() if "norm" in name]),
     }
-    images = {name: trial.calibrated(model) for name, model in networks.items()}
-    images["ln_withheld"] = trial.calibrated(
-        layered, [name for name, _ in layered.named_parameters() if "norm" in name]
-    )
-    for name, image in images.items():
-        yield from trial.scores(f"norm, {name}", image, SCORES)
-    yield "picture[norms]", tiled([[trial.images, *images.values()]])
+    images = [trial.images]
+    for name, (model, hide) in networks.items():
+        images.append(trial.calibrated(model, hide))
+        yield from trial.scores(f"norm, {name}", images[-1], SCORES)
+    yield "picture[norms]", tiled([images])
 
 
 def without_norms(model: nn.Module) -> nn.Module:
@@ -128,17 +126,14 @@ def without_norms(model: nn.Module) -> nn.Module:
     return model
 
 
-@experiment(
-    "micro_designs.norm_free",
-    data=("cifar10",),
+@experiment("micro_designs.norm_free", on=designs.trial,
     smoke=Size(1, SMALL, **QUARTER),
     class_=Size(8, SMALL, **QUARTER),
     paper=Size(8, "full networks", width=1.0),
-)
-def norm_free(repeat: int, device: str = "cpu", **shape: Any) -> Values:
+)  # fmt: skip
+def norm_free(trial: DesignTrial) -> Values:
     """What BatchNorm in eval mode does to a fresh network: the relative error of its logits without any norm."""
-    trial = designs.trial(repeat, device=device, **shape)
-    image = data.NORMALISE["cifar10"](trial.images).to(device)
+    image = data.NORMALISE["cifar10"](trial.images).to(trial.device)
     for step in (9, 11):
         network = trial.design(step)
         with torch.no_grad():
@@ -146,13 +141,16 @@ def norm_free(repeat: int, device: str = "cpu", **shape: Any) -> Values:
         yield f"relative_error[step_{step}, bn_eval, no_norm]", ((whole - left).norm() / left.norm()).item()
 
 
-@experiment("micro_designs.switches", data=("cifar10",), **SEARCHES)
-def switches(repeat: int, device: str = "cpu", **how: Any) -> Values:
+@experiment("micro_designs.switches", on=designs.trial, **SEARCHES)
+def switches(trial: DesignTrial) -> Values:
     """All sixteen combinations of four switches on step 9, each at its fair weight; main effects and interactions are in dB of PSNR."""
-    trial, images, psnr = designs.trial(repeat, device=device, **how), [], []
+    images, psnr = [], []
     yield from trial.guesses("cifar10, ", SCORES)
     for combination in COMBINATIONS:
-        images.append(trial.calibrated(trial.design(9, **combined(combination))))
+        changes: dict[str, Any] = {}
+        for ways, on in zip(SWITCHES.values(), combination, strict=True):
+            changes |= ways[on]
+        images.append(trial.calibrated(trial.design(9, **changes)))
         key = f"switches, c{''.join(map(str, combination))}"  # in the order of SWITCHES, 1 for a ConvNeXt's way
         scores = dict(trial.scores(key, images[-1], SCORES))
         psnr.append(scores[f"psnr[{key}]"])
@@ -168,47 +166,18 @@ def switches(repeat: int, device: str = "cpu", **how: Any) -> Values:
     yield "picture[combinations]", tiled([[trial.images, *images]])
 
 
-def combined(combination: Sequence[int]) -> dict[str, Any]:
-    """The changes of step 9 that these ways of the switches make: 0 for a ResNet's, 1 for a ConvNeXt's, in the order of SWITCHES."""
-    changes: dict[str, Any] = {}
-    for ways, on in zip(SWITCHES.values(), combination, strict=True):
-        changes |= ways[on]
-    return changes
-
-
-MEMBERS: dict[str, dict[str, Any]] = {
-    "plain": STEMS["conv_stem"],
-    "fewer_activations": STEMS["conv_stem"] | dict(activations="010"),
-    "patchify": STEMS["patchify"],
-    "ln": STEMS["conv_stem"] | dict(norm="ln"),
-}
-
-
-def recipe(epochs: int, **more: Any) -> dict[str, Any]:
-    return dict(epochs=epochs, batch_size=32, lr=2e-3, warmup_epochs=1) | more
-
-
 @experiment("micro_designs.membership", protocol=2,  # 1 asked about mirror images that no model had seen
-    data=("cifar10",),
-    smoke=Size(
-        1, "an eighth of the channels, 4 models a design, 20 images a model",
-        images=40, models=4, recipe=recipe(2, batch_size=10), every=1, **EIGHTH,
-    ),
-    class_=Size(
-        8, "an eighth of the channels, one block a stage, 4 models a design, 150 images a model, trained without mixup",
-        images=300, models=4, recipe=recipe(24), every=4, first=16, **EIGHTH,
-    ),
-    night=Size(
-        8, f"{SMALL}, 4 models a design, 2,500 images a model, trained without mixup",
-        images=5_000, models=4, recipe=recipe(60, batch_size=64, lr=1e-3, precision="auto"), every=6, first=1_008, **QUARTER,
-    ),
-    gpu=Size(
-        5, "full networks, 4 models a design, 5,000 images a model, the paper's recipe",
-        images=10_000, models=4, recipe=RECIPES["zhang2024_membership"].settings(), every=20, width=1.0,
-    ),
+    smoke=Size(1, "an eighth of the channels, 4 models a design, 20 images a model",
+        images=40, models=4, recipe=dict(RECIPE["smoke"], batch_size=10), every=1, **EIGHTH),
+    class_=Size(8, "an eighth of the channels, one block a stage, 4 models a design, 150 images a model, trained without mixup",
+        images=300, models=4, recipe=dict(RECIPE["smoke"], epochs=24), every=4, first=16, **EIGHTH),
+    night=Size(8, f"{SMALL}, 4 models a design, 2,500 images a model, trained without mixup", first=1_008,
+        images=5_000, models=4, recipe=dict(RECIPE["night"], epochs=60, warmup_epochs=1), every=6, **QUARTER),
+    gpu=Size(5, "full networks, 4 models a design, 5,000 images a model, the paper's recipe",
+        images=10_000, models=4, recipe=RECIPE["paper"], every=20, width=1.0),
 )  # fmt: skip
 def membership(
-    repeat: int, images: int, models: int, recipe: dict[str, Any], every: int, device: str = "cpu", **shape: Any
+    repeat: int, images: int, models: int, recipe: Settings, every: int, device: str = "cpu", **shape: Any
 ) -> Values:
     """Figure 10: step 9 with a ResNet's stem, and three designs of a ConvNeXt, one at a time; at the end and at one overfitting level.
 
@@ -217,12 +186,9 @@ def membership(
     sample, looks = shadow_fleets.draw(repeat, images, models), {}
     for name, changes in MEMBERS.items():
         said = shadow_fleets.answers(("morph_9", {**shape, **changes}), sample, recipe, every, device)
-        train, test = said.accuracies()
-        yield f"train_acc[{name}]", train.min()  # of the model that knows its images least
-        yield f"task_acc[{name}]", test.mean()
-        yield f"train_test_gap[{name}]", said.gap()
-        looks[name] = [look(said, epoch) for epoch in sorted(said.logits)]
-    for metric, what, kind, matched in at_one_level(looks):
+        yield from said.knows(name).items()
+        looks[name] = [shadow_fleets.look(said, epoch) for epoch in sorted(said.logits)]
+    for metric, what, kind, matched in shadow_fleets.at_one_level(looks):
         for name, rows in looks.items():
             yield f"{metric}[{name}, {kind}]", rows[-1][what]
             yield f"{metric}_at_matched_gap[{name}, {kind}]", matched[name]

@@ -1,10 +1,7 @@
 """Lab 11: what comes out of a classifier of people, and what its skip connections have to do with it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +9,7 @@ from torch import Tensor
 
 from privlab import models
 from privlab.attacks.model_inversion import gradient_flow, losses
-from privlab.experiments.protocol import Size, Values, experiment
+from privlab.experiments import Settings, Size, Values, experiment
 from privlab.experiments.victims.private_people import DENSENETS, NETWORKS, ORL, RESNETS, STAGE, People, same
 
 Cut = tuple[tuple[int, int], ...]  # (stage, what its skips are multiplied by)
@@ -23,13 +20,13 @@ CUTS: dict[str, Cut] = {
 }
 STAGES = ["skip_1", "skip_2", "skip_4", "none_left"]
 _OURS = same("resnet", "resnet_shallow", "resnet_deep", "resnet_wide", "densenet")
-_DOGS: dict[str, Any] = dict(  # Figure 5
+_DOGS: Settings = dict(  # Figure 5
     stage={**STAGE["paper"], "faces": "stanford_dogs"}, networks=same("resnet_50", "resnet_101", "densenet_121", "densenet_169"),
     variants=["skip_4"], plain=[], stops=[20, 40, 60], pictures=0,
 )  # fmt: skip
 
 
-@experiment("model_inversion.skips", data=("orl",),
+@experiment("model_inversion.skips", on=People.of, data=("orl",),
     smoke=Size(2, "8 people, networks of four blocks, 8 epochs",
         stage=STAGE["smoke"], networks=dict(resnet="tiny"), variants=["skip_1", "skip_4"], plain=["vgg"], stops=[3], pictures=2),
     class_=Size(8, f"a narrow ResNet-18 and others, 30 epochs; {ORL}", first=20,
@@ -44,23 +41,14 @@ _DOGS: dict[str, Any] = dict(  # Figure 5
         pictures=20, others=dict(efficientnet="efficientnet_b0"), more=[_DOGS]),
 )  # fmt: skip
 def skips(
-    repeat: int,
-    stage: Mapping[str, Any],
-    networks: Mapping[str, str],
-    variants: Sequence[str],
-    plain: Sequence[str],
-    stops: Sequence[int],
-    pictures: int,
-    others: Mapping[str, str] = {},
-    more: Sequence[Mapping[str, Any]] = (),
-    device: str = "cpu",
-) -> Values:
+    here: People, networks: Mapping[str, str], variants: Sequence[str], plain: Sequence[str], stops: Sequence[int],
+    pictures: int, others: Mapping[str, str] = {}, more: Sequence[Settings] = (),
+) -> Values:  # fmt: skip
     """Each network whole, stopped earlier, and without the skips of one stage or of all, trained and attacked alike; and plain ones.
 
     others: networks of which only the last stage that has skips is cut ("skip_last").  pictures: of noise that the network is made sure of.
     more: settings of the same on other data.
     """
-    here = People(repeat, **stage, device=device)
     faces = here.faces
     yield f"acc[{faces}, judge]", 100 * here.judge.accuracy
     yield f"attacc[{faces}, random_face]", here.random_face()
@@ -75,28 +63,31 @@ def skips(
             yield f"attacc_if_stopped[{name}, {variant}]", here.if_stopped(shown[variant][1].acc, along)
         yield f"attacc[{name}, first_choice]", along[-1].first
         for variant, (fleet, one) in shown.items():
-            yield f"acc[{name}, {variant}]", one.acc
-            yield f"attacc[{name}, {variant}]", one.attacc
+            yield from one.rates(f"{name}, {variant}")
             yield f"likelihood[{name}, {variant}]", one.likelihood
             yield f"dist_eval[{name}, {variant}]", one.dist_eval
             back = gradient_flow.input_norms(fleet.model(0), one.result.first, one.result.targets, losses.poincare)
             yield f"gradient_norm[{name}, {variant}, input]", back.median().item()
         yield f"picture[photograph_then_variants, {label}]", here.strip(*(one for _, one in shown.values()))
     for network in plain:
-        one = here.inverted(here.network(network))
-        yield f"acc[{faces}, {network}, full]", one.acc
-        yield f"attacc[{faces}, {network}, full]", one.attacc
+        yield from here.inverted(here.network(network)).rates(f"{faces}, {network}, full")
     if pictures:
         yield from noise(here, here.network(next(iter(networks.values())), at=stops).model(0), pictures)
-    for settings in more:
-        yield from skips.measure(repeat, **settings, device=device)
+    for settings in more:  # numbers alone: its strips would have the names of those above
+        told = skips.measure(here.seed, **settings, device=here.device)
+        yield from ((name, value) for name, value in told if not name.startswith("picture["))
 
 
 def noise(here: People, victim: Callable[[Tensor], Tensor], pictures: int) -> Values:
-    """So many pictures of noise that the network is made sure of, and what the judge says to them."""
+    """So many pictures of noise, their pixels changed until the network is sure of its targets, and what the judge says; no generator."""
     targets = torch.arange(pictures) % here.people
-    start = torch.rand(pictures, *here.split.pixels.shape[1:], generator=torch.Generator().manual_seed(here.seed))
-    made = convinced(lambda x: victim(here.normalise(x)), start, targets)
+    x = torch.rand(pictures, *here.split.pixels.shape[1:], generator=torch.Generator().manual_seed(here.seed))
+    optimiser = torch.optim.Adam([x.requires_grad_()], lr=0.02)
+    for _ in range(50):
+        (x.grad,) = torch.autograd.grad(F.cross_entropy(victim(here.normalise(x)), targets, reduction="sum"), x)
+        optimiser.step()
+        x.data.clamp_(0, 1)
+    made = x.detach()
     says = 100 * (victim(here.normalise(made)).argmax(1) == targets).double().mean().item()
     yield f"attacc[{here.faces}, noise, target_says]", says
     yield f"attacc[{here.faces}, noise, judge_says]", 100 * here.judge.score(made, targets).accuracy
@@ -110,25 +101,13 @@ def _cut(network: str, variant: str, people: int) -> Cut:
     return ((max(models.skip_connections.stages(models.build(zoo_name, people, **changes))), 0),)
 
 
-def convinced(model: Callable[[Tensor], Tensor], pictures: Tensor, targets: Tensor, steps: int = 50) -> Tensor:
-    """Pictures (n, channels, height, width) in [0, 1], their pixels changed until the model is sure of the targets (n,); no generator."""
-    x = pictures.clone().requires_grad_()
-    optimiser = torch.optim.Adam([x], lr=0.02)
-    for _ in range(steps):
-        (x.grad,) = torch.autograd.grad(F.cross_entropy(model(x), targets, reduction="sum"), x)
-        optimiser.step()
-        x.data.clamp_(0, 1)
-    return x.detach()
-
-
-@experiment("model_inversion.identities", data=("orl",),
+@experiment("model_inversion.identities", on=People.of, data=("orl",),
     smoke=Size(2, "8 people, 8 epochs", stage=STAGE["smoke"], network="tiny", epochs=2),
     class_=Size(8, "a narrow ResNet-18 and a narrow RepVGG-A0, trained for seconds", stage=STAGE["class"], network="resnet", epochs=4),
     paper=Size(3, "ResNet-101 and RepVGG-A0 on FaceScrub", own=True, stage=STAGE["paper"], network="resnet_101", epochs=100),
 )  # fmt: skip
-def identities(repeat: int, stage: Mapping[str, Any], network: str, epochs: int, device: str = "cpu") -> Values:
+def identities(here: People, network: str, epochs: int) -> Values:
     """What needs no statistics: a gradient's two parts at a block, and a RepVGG beside the plain network it folds into, in float64."""
-    here = People(repeat, **stage, device=device)
     how = replace(here.recipe, epochs=epochs, warmup_epochs=1)
     images, targets = here.private(4), torch.arange(4)
     rows = gradient_flow.split(here.network(network, how=how).model(0), images, targets, losses.poincare)

@@ -1,7 +1,5 @@
 """Lab 12: which architectures and trainings resist a model inversion, and what they cost the task?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,8 +11,7 @@ from privlab import data
 from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import distillation, evaluation, gans
 from privlab.defences import architecture, dp_sgd, regularisers
-from privlab.experiments.pictures import tiled
-from privlab.experiments.protocol import Size, Values, experiment
+from privlab.experiments import Settings, Size, Values, experiment, tiled
 from privlab.experiments.victims import private_people
 from privlab.experiments.victims.private_people import DENSENETS, ORL, RESNETS, STAGE, People, Reconstruction, same
 from privlab.training import RECIPES
@@ -22,9 +19,13 @@ from privlab.training import RECIPES
 GROUPED = dict(norm_layer="groupnorm1")  # DP-SGD bounds what one image does, which a BatchNorm does not allow
 OURS = ["none", "rolss", "ssf", "tts", "bido", "mid"]
 ALL = [*OURS, "rolss_plus", "bido_plus_rolss", "groupnorm", "dp", "none_longer", "groupnorm_longer"]
+STUDENTS: dict[str, Settings] = {
+    "resnet18": dict(private_people.NARROW, channels=(8, 16, 32, 64)),
+    "densenet121": dict(growth_rate=8, block_config=(2, 2, 2)),
+}
 
 
-def kinds(epochs: int, full: int) -> dict[str, dict[str, Any]]:
+def kinds(epochs: int, full: int) -> dict[str, Settings]:
     """What each kind of network changes: defences, the network's own settings, how many times as long it is trained.
 
     full: epochs before TTS takes the skips away. BiDO's and MID's weights were chosen at a look at another draw of people.
@@ -46,14 +47,14 @@ def kinds(epochs: int, full: int) -> dict[str, dict[str, Any]]:
     }
 
 
-def attacked(here: People, network: str, kind: Mapping[str, Any], at: Sequence[int] = ()) -> list[Reconstruction]:
+def attacked(here: People, network: str, kind: Settings, at: Sequence[int] = ()) -> list[Reconstruction]:
     """What the attack brings back from one kind of network after each of these epochs, and at its end."""
     how = replace(here.recipe, epochs=here.recipe.epochs * kind.get("longer", 1))
     fleet = here.network(network, kind.get("changes", {}), defences=kind.get("defences", ()), how=how, at=at)
     return here.along(fleet, at)
 
 
-@experiment("resistant_architectures.defences", data=("orl",),
+@experiment("resistant_architectures.defences", on=People.of, data=("orl",),
     smoke=Size(2, "8 people, a network of four blocks, 8 epochs",
         stage=STAGE["smoke"], networks=dict(resnet="tiny"), which=["none", "rolss", "bido", "mid"], stops=[3]),
     class_=Size(8, f"one narrow ResNet-18 (0.7 M parameters), 30 epochs; {ORL}", first=20,
@@ -67,16 +68,9 @@ def attacked(here: People, network: str, kind: Mapping[str, Any], at: Sequence[i
         stage=STAGE["paper"], networks=same(*RESNETS, *DENSENETS), which=ALL[:10], stops=[10, 20, 40], full=5),
 )  # fmt: skip
 def defences(
-    repeat: int,
-    stage: Mapping[str, Any],
-    networks: Mapping[str, str],
-    which: Sequence[str],
-    stops: Sequence[int],
-    full: int = 2,
-    device: str = "cpu",
+    here: People, networks: Mapping[str, str], which: Sequence[str], stops: Sequence[int], full: int = 2
 ) -> Values:
     """One draw of people: each kind of each network, the undefended ones stopped earlier as well, one judge for all of them."""
-    here = People(repeat, **stage, device=device)
     yield f"acc[{here.faces}, judge]", 100 * here.judge.accuracy
     yield f"attacc[{here.faces}, random_face]", here.random_face()
     for label, network in networks.items():
@@ -84,19 +78,17 @@ def defences(
         along = attacked(here, network, table["none"], stops)
         yield f"attacc[{name}, first_choice]", along[-1].first
         for epoch, stopped in zip(stops, along[:-1], strict=True):
-            yield f"acc[{name}, stopped_{epoch}]", stopped.acc
-            yield f"attacc[{name}, stopped_{epoch}]", stopped.attacc
+            yield from stopped.rates(f"{name}, stopped_{epoch}")
         for kind in which:
             one = along[-1] if kind == "none" else attacked(here, network, table[kind])[0]
-            yield f"acc[{name}, {kind}]", one.acc
-            yield f"attacc[{name}, {kind}]", one.attacc
+            yield from one.rates(f"{name}, {kind}")
             if kind != "none":
                 yield f"attacc_if_stopped[{name}, {kind}]", here.if_stopped(one.acc, along)
             if kind == "rolss":
                 yield f"picture[photograph_none_rolss, {label}]", here.strip(along[-1], one)
 
 
-@experiment("resistant_architectures.skip_factor", data=("orl",),
+@experiment("resistant_architectures.skip_factor", on=People.of, data=("orl",),
     smoke=Size(2, "8 people, a network of four blocks, 8 epochs",
         stage=STAGE["smoke"], networks=dict(resnet="tiny"), factors=[0.0, 0.5, 1.0]),
     class_=Size(8, f"a narrow ResNet-18, 30 epochs; {ORL}", first=20,
@@ -108,64 +100,47 @@ def defences(
     paper=Size(3, "FaceScrub, ResNet-101 and a StyleGAN", own=True,
         stage=STAGE["paper"], networks=same("resnet_101"), factors=[0.0, 0.01, 0.1, 0.2, 0.5, 1.0]),
 )  # fmt: skip
-def skip_factor(
-    repeat: int, stage: Mapping[str, Any], networks: Mapping[str, str], factors: Sequence[float], device: str = "cpu"
-) -> Values:
+def skip_factor(here: People, networks: Mapping[str, str], factors: Sequence[float]) -> Values:
     """SSF's dial: the last stage's skips times k, from removed to whole; rank correlations over k in the draw, 0 where all are equal."""
-    here = People(repeat, **stage, device=device)
     for label, network in networks.items():
         name, found = f"{here.faces}, {label}", list[Reconstruction]()
         for k in factors:
             cut = () if k == 1 else (architecture.rolss(),) if k == 0 else (architecture.ssf(k),)
             found += attacked(here, network, dict(defences=cut))
-            key = f"k_{k:g}".replace(".", "p")
-            yield f"acc[{name}, {key}]", found[-1].acc
-            yield f"attacc[{name}, {key}]", found[-1].attacc
+            yield from found[-1].rates(f"{name}, k_{k:g}".replace(".", "p"))
         for what, values in {"acc": [one.acc for one in found], "attacc": [one.attacc for one in found]}.items():
             flat = len(set(values)) == 1
             yield f"rank_correlation[{name}, k, {what}]", 0.0 if flat else spearmanr(factors, values).statistic
 
 
-@experiment("resistant_architectures.transformers", data=("orl",),
+@experiment("resistant_architectures.transformers", on=People.of, data=("orl",),
     smoke=Size(2, "8 people, 2 epochs", stage=STAGE["smoke"], networks=same("maxvit"), epochs=2, stops=[1]),
     night=Size(16, f"a narrow MaxViT and a small ViT, 80 epochs; {ORL}",
         stage=STAGE["night"], networks=same("maxvit", "vit"), epochs=80, stops=[10, 20, 30, 40, 60]),
     paper=Size(3, "FaceScrub, MaxViT-T, ViT-B/16 and a StyleGAN", own=True,
         stage=STAGE["paper"], networks=dict(maxvit="maxvit_tiny", vit="vit_b_16"), epochs=100, stops=[20, 40, 60]),
 )  # fmt: skip
-def transformers(
-    repeat: int,
-    stage: Mapping[str, Any],
-    networks: Mapping[str, str],
-    epochs: int,
-    stops: Sequence[int],
-    device: str = "cpu",
-) -> Values:
+def transformers(here: People, networks: Mapping[str, str], epochs: int, stops: Sequence[int]) -> Values:
     """MaxViT and ViT with and without the skips of their first stage; the whole network also stopped earlier."""
-    here = People(repeat, **stage, device=device)
     slower = here.recipe if here.faces != "orl" else replace(here.recipe, lr=1e-3, warmup_epochs=epochs / 10)
     slower = replace(slower, epochs=epochs)
     for name, network in networks.items():
         along = here.along(here.network(network, how=slower, at=stops), stops)
         cut = here.inverted(here.network(network, dict(skips=((1, 0),)), how=slower))
-        for key, one in ((name, along[-1]), (f"{name}_skip_1", cut)):
-            yield f"acc[{here.faces}, {key}]", one.acc
-            yield f"attacc[{here.faces}, {key}]", one.attacc
+        yield from along[-1].rates(f"{here.faces}, {name}")
+        yield from cut.rates(f"{here.faces}, {name}_skip_1")
         yield f"attacc[{here.faces}, {name}_first_choice]", along[-1].first
         yield f"attacc_if_stopped[{here.faces}, {name}_skip_1]", here.if_stopped(cut.acc, along)
         yield f"picture[photograph_whole_cut, {name}]", here.strip(along[-1], cut)
 
 
-@experiment("resistant_architectures.judges", data=("orl",),
+@experiment("resistant_architectures.judges", on=People.of, data=("orl",),
     smoke=Size(2, "8 people, networks of four blocks", stage=STAGE["smoke"], network="tiny", longer=1, stops=[4]),
     night=Size(16, f"narrow ResNet-18s with either norm, 120 epochs, and four judges of 60 or 120; {ORL}", first=1_100,
         stage=STAGE["night"], network="resnet", longer=3, stops=[20, 40, 60]),
 )  # fmt: skip
-def judges(
-    repeat: int, stage: Mapping[str, Any], network: str, longer: int, stops: Sequence[int], device: str = "cpu"
-) -> Values:
+def judges(here: People, network: str, longer: int, stops: Sequence[int]) -> Values:
     """BatchNorm beside GroupNorm, trained as long, before four judges: two bodies, each with either norm; all see the same pictures."""
-    here = People(repeat, **stage, device=device)
     faces, how = here.faces, replace(here.recipe, epochs=here.recipe.epochs * longer)
     plain, grouped = (here.network(network, norm, how=how, at=stops) for norm in ({}, GROUPED))
     *early, full = here.along(plain, stops)
@@ -185,17 +160,9 @@ def judges(
                 seen = 100 * judge.score(one.result.images, one.result.targets).accuracy
                 yield f"attacc[{faces}, {name}, {by}]", seen
                 path += [(one.acc, seen)] if name != "groupnorm" else []
-            yield (
-                f"attacc_if_stopped[{faces}, groupnorm, {by}]",
-                private_people.if_stopped(found["groupnorm"].acc, path),
-            )
+            stopped = private_people.if_stopped(found["groupnorm"].acc, path)
+            yield f"attacc_if_stopped[{faces}, groupnorm, {by}]", stopped
     yield "picture[photograph_batchnorm_groupnorm]", here.strip(full, found["groupnorm"])
-
-
-STUDENTS: dict[str, dict[str, Any]] = {
-    "resnet18": dict(private_people.NARROW, channels=(8, 16, 32, 64)),
-    "densenet121": dict(growth_rate=8, block_config=(2, 2, 2)),
-}
 
 
 @experiment("resistant_architectures.stronger_attacks", data=("mnist",),
@@ -207,44 +174,28 @@ STUDENTS: dict[str, dict[str, Any]] = {
         each=0, public=30_000, epochs=100, gan_epochs=50, channels=64, labelled=4_000, steps=1_500, take=5),
 )  # fmt: skip
 def stronger_attacks(
-    repeat: int,
-    each: int,
-    public: int,
-    epochs: int,
-    gan_epochs: int,
-    channels: int,
-    labelled: int,
-    steps: int,
-    take: int,
-    faces: str = "mnist",
-    side: int = 16,
-    layers: Sequence[int] = (2, 2, 2, 2),
-    students: int = 2,
-    device: str = "cpu",
-) -> Values:
+    repeat: int, each: int, public: int, epochs: int, gan_epochs: int, channels: int, labelled: int, steps: int, take: int,
+    faces: str = "mnist", side: int = 16, layers: Sequence[int] = (2, 2, 2, 2), students: int = 2, device: str = "cpu",
+) -> Values:  # fmt: skip
     """Five attacks on a whole network and on one with RoLSS, each with a generator that was trained with this very victim's help."""
     seed, small = repeat % 2**31, dict[str, Any]()
     if faces == "mnist":
         split, normalise = private_people.numbers(each, public, side, seed), data.NORMALISE["mnist"]
-        body, small = (
-            ("resnet18", {**private_people.NARROW, "layers": tuple(layers)}),
-            dict(growth_rate=12, block_config=(2, 2, 2)),
-        )
+        body: tuple[str, Settings] = "resnet18", dict(private_people.NARROW, layers=tuple(layers))
+        small = dict(growth_rate=12, block_config=(2, 2, 2))
         how = replace(RECIPES["digits"], epochs=epochs, batch_size=min(64, each))
     else:  # a reader's own, as the paper has it
         mine = data.faces.load(faces, side)
         split = data.private_public.draw(mine.pixels, mine.labels, 1_000, 0.1, [seed], public=public)
-        normalise, body, how = mine.normalise, ("ir152", dict[str, Any]()), RECIPES["koh2024_ir152"]
+        normalise, body, how = mine.normalise, ("ir152", {}), RECIPES["koh2024_ir152"]
     (draw,) = split.draws
     of = partial(private_people.trained, split, normalise, seed, device)
     reading = of("densenet121", small, split.evaluation_keep(), replace(how, epochs=how.epochs * 3 // 2))
     judge = evaluation.evaluation_models(reading, split)[0]
     yield f"acc[{faces}, reader]", 100 * judge.accuracy
     one_each = dict(candidates=take, kept=take, lr=0.1, steps=steps)
-    recipe = model_inversion.GANRecipe(
-        gan_epochs, seed, channels=channels, batch_size=32 if public < 1_000 else 64, lr=2e-3
-    )
-    quiet = dict[str, Any](device=device, progress=False)
+    size, quiet = 32 if public < 1_000 else 64, dict[str, Any](device=device, progress=False)
+    recipe = model_inversion.GANRecipe(gan_epochs, seed, channels=channels, batch_size=size, lr=2e-3)
     gmi, rows = gans.gmi(draw.public, recipe, **quiet), []
     for name, cut in (("none", ()), ("rolss", (architecture.rolss(),))):
         fleet = of(*body, split.keep(), how, cut)
@@ -252,11 +203,11 @@ def stronger_attacks(
         yield f"acc[{faces}, {name}]", 100 * fleet.right(0, draw.test)
         kedmi = gans.kedmi(draw.public, victim, recipe, **quiet)
         plg_mi = gans.plg_mi(draw.public, victim, recipe, each=labelled, **quiet)
-        beside = []
-        for student, shape in [*STUDENTS.items()][:students]:
-            model = {**shape, "in_chans": draw.public.shape[1]}
-            how_student = dict[str, Any](model=model, seed=seed, epochs=3, batch_size=64, **quiet)
-            beside.append(distillation.distil(victim, student, draw.public, **how_student))
+        once = dict(quiet, seed=seed, epochs=3, batch_size=64)
+        beside = [
+            distillation.distil(victim, student, draw.public, model={**shape, "in_chans": draw.public.shape[1]}, **once)
+            for student, shape in [*STUDENTS.items()][:students]
+        ]
         ppa = model_inversion.ppa(**(one_each | dict(candidates=2 * take)), pool=500, views=10)
         # the search, its generator, and what is asked beside the victim
         attacks: dict[str, tuple[Any, Any, list[Any]]] = {

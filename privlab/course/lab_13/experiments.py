@@ -1,75 +1,58 @@
 """Lab 13: what a client or a designer can change, what attackers who know it have left, and what it costs the task."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 
 from privlab import models
+from privlab.attacks.gradient_inversion import label_recovery
 from privlab.defences import dp_sgd, noise_budget
 from privlab.defences.updates import UpdateDefence
-from privlab.experiments.pictures import tiled
-from privlab.experiments.protocol import Size, Values, experiment
+from privlab.experiments import Settings, Size, Values, experiment, tiled
 from privlab.experiments.trial import mean_photograph
-from privlab.experiments.victims.defended_client import (
-    DENSE,
-    EMBEDDINGS,
-    KNOWN,
-    ROWS,
-    WAYS,
-    Client,
-    Pair,
-    spent,
-    strength,
-)
+from privlab.experiments.victims import defended_client
+from privlab.experiments.victims.defended_client import DENSE, EMBEDDINGS, ROWS, WAYS, Client, Pair, spent, strength
 from privlab.experiments.victims.private_people import if_stopped
 from privlab.training.defence import Defence
 
-SMALL: dict[str, Any] = dict(model="vit_cifar", changes=dict(embed_dim=224, depth=2, position_std=1.0))
-VIT_S: dict[str, Any] = dict(
-    model="vit_small_patch16_224", changes=dict(img_size=32, patch_size=4, num_classes=10, position_std=1.0)
-)
-VIT_B: dict[str, Any] = {**VIT_S, "model": "vit_base_patch16_224"}
+SMALL: Settings = dict(model="vit_cifar", changes=dict(embed_dim=224, depth=2, position_std=1.0))
+STOCK: Settings = dict(img_size=32, patch_size=4, num_classes=10, position_std=1.0)
+VIT_S: Settings = dict(model="vit_small_patch16_224", changes=STOCK)
+VIT_B: Settings = dict(model="vit_base_patch16_224", changes=STOCK)
 PRIVATE = dp_sgd.dp(epsilon=50.0, delta=1e-3)
+FULL: Settings = dict(
+    levels=[0.001, 0.01, 0.1, 1.0], strengths=[0.1, 1.0], ways=WAYS, rows=[*ROWS], embeddings=[*EMBEDDINGS],
+)  # fmt: skip
+SOME: Settings = dict(
+    levels=[0.01, 0.1], strengths=[1.0], rows=["largest_1_percent", "position_withheld"], embeddings=["fixed_rank_4"], **SMALL,
+)  # fmt: skip
+LBFGS: Settings = dict(attack="quasi_newton")
+ALL: Settings = dict(rows=[*ROWS], ways=WAYS, embeddings=[*EMBEDDINGS], private=True)
+LITTLE: Settings = dict(ways=["even", "own"], embeddings=["fixed_rank_4"], private=False, **SMALL)
+QUARTER: Settings = dict(width=0.25, depths=(1, 1, 1, 1))
+SWAPS: dict[str, Settings] = {
+    "as_it_is": {},
+    "three_relus": dict(activations="111", activation="relu"),
+    "batchnorm": dict(norm="bn"),
+    "resnets_stem": dict(patchify=False, pool=True, stem_activation=True),
+}
+SWAPS["all_three"] = {name: value for changes in SWAPS.values() for name, value in changes.items()}
 
 
-FULL: dict[str, Any] = dict(
-    levels=[0.001, 0.01, 0.1, 1.0], strengths=[0.1, 1.0], ways=WAYS, rows=[*ROWS], embeddings=[*EMBEDDINGS]
-)
-SOME: dict[str, Any] = dict(
-    levels=[0.01, 0.1],
-    strengths=[1.0],
-    rows=["largest_1_percent", "position_withheld"],
-    embeddings=["fixed_rank_4"],
-    **SMALL,
-)
-LBFGS: dict[str, Any] = dict(attack="quasi_newton")
-
-
-@experiment(
-    "defences.one_update",
-    data=("cifar10",),
+@experiment("defences.one_update",
     smoke=Size(2, "a small ViT, searches of 3 steps", ways=["even", "leaky"], attack="annealed", steps=3, **SOME),
-    class_=Size(
-        8, "a small ViT (1.2 M parameters), L-BFGS of 2 outer steps", first=20, ways=WAYS, steps=2, **SOME, **LBFGS
-    ),
+    class_=Size(8, "a small ViT (1.2 M parameters), L-BFGS of 2 outer steps", first=20, ways=WAYS, steps=2, **SOME, **LBFGS),
     night=Size(20, "a small ViT (1.2 M parameters), L-BFGS of 4 outer steps", steps=4, **SMALL, **FULL, **LBFGS),
     gpu=Size(12, "a ViT-S of 4 x 4 patches", steps=10, **VIT_S, **FULL, **LBFGS),
     paper=Size(12, "a ViT-B of 4 x 4 patches", steps=20, **VIT_B, **FULL, **LBFGS),
-)
+)  # fmt: skip
 def one_update(
-    repeat: int,
-    levels: list[float],
-    strengths: list[float],
-    ways: list[str],
-    rows: list[str],
-    embeddings: list[str],
-    device: str = "cpu",
-    **of: Any,
-) -> Values:
+    repeat: int, levels: list[float], strengths: list[float], ways: list[str], rows: list[str], embeddings: list[str],
+    device: str = "cpu", **of: Any,
+) -> Values:  # fmt: skip
     """The update of one photograph behind every defence, before attackers who know it and attackers who do not.
 
     even: noise on all numbers alike, over its size.  budget: ways to spend noise, the best informed attack.  matrix: defences by attacks.
@@ -95,7 +78,7 @@ def one_update(
             matrix |= {f"{way}_1": noise} if way in ("even", "leaky", "measured", "attention") else {}
     pictures = [client.photograph, mean_photograph()]
     for name, defence in matrix.items():
-        informed = defence is not None and defence.by in KNOWN
+        informed = defence is not None and defence.by in defended_client.KNOWN
         pictures.append(client.search(defence, informed))
         row = {
             "search": client.psnr(client.search(defence)),
@@ -106,7 +89,8 @@ def one_update(
         for column, value in row.items():
             yield f"psnr[matrix, {name}, {column}]", value
         yield f"psnr[strongest, {name}]", max(row.values())
-        yield f"label_accuracy[matrix, {name}]", client.label_left(defence)
+        label = label_recovery.bias_minimum(client.network, replace(client.sent(defence), labels=None))
+        yield f"label_accuracy[matrix, {name}]", float(label.item() == client.label.item())
     for name in embeddings:
         changed = {**of, "changes": {**of["changes"], **EMBEDDINGS[name]}}
         fixed = Client(repeat, **changed, device=device)
@@ -116,56 +100,28 @@ def one_update(
     yield "picture[photograph_guess_matrix]", tiled([pictures])
 
 
-ALL: dict[str, Any] = dict(rows=[*ROWS], ways=WAYS, embeddings=[*EMBEDDINGS], private=True)
-FEW: dict[str, Any] = dict(ways=["even", "own"], embeddings=["fixed_rank_4"], private=False, **SMALL)
-
-
-@experiment(
-    "defences.training_cost",
-    data=("cifar10",),
-    smoke=Size(
-        2, "victims of 48 images, 2 epochs",
-        rows=["largest_1_percent", "position_withheld"], members=48, epochs=2, stops=[1], **FEW,
-    ),
-    class_=Size(
-        8, "small ViTs on 200 images, 6 epochs, which have learnt little", first=20,
-        rows=["largest_1_percent"], members=200, epochs=6, stops=[1, 2, 3, 4], **FEW,
-    ),
-    night=Size(
-        20, "small ViTs on 500 images, 15 epochs", members=500, epochs=15, stops=[1, 2, 3, 4, 6, 8, 11], **SMALL, **ALL
-    ),
-    gpu=Size(
-        8, "ViT-S on 2,000 images, 20 epochs", members=2_000, epochs=20, stops=[3, 6, 10, 15], **VIT_S, **ALL
-    ),
-    paper=Size(
-        8, "ViT-B on 2,500 images, 60 epochs", members=2_500, epochs=60, stops=[5, 10, 20, 40], **VIT_B, **ALL
-    ),
+@experiment("defences.training_cost", on=Pair,
+    smoke=Size(2, "victims of 48 images, 2 epochs",
+        rows=["largest_1_percent", "position_withheld"], members=48, epochs=2, stops=[1], **LITTLE),
+    class_=Size(8, "small ViTs on 200 images, 6 epochs, which have learnt little", first=20,
+        rows=["largest_1_percent"], members=200, epochs=6, stops=[1, 2, 3, 4], **LITTLE),
+    night=Size(20, "small ViTs on 500 images, 15 epochs", members=500, epochs=15, stops=[1, 2, 3, 4, 6, 8, 11], **SMALL, **ALL),
+    gpu=Size(8, "ViT-S on 2,000 images, 20 epochs", members=2_000, epochs=20, stops=[3, 6, 10, 15], **VIT_S, **ALL),
+    paper=Size(8, "ViT-B on 2,500 images, 60 epochs", members=2_500, epochs=60, stops=[5, 10, 20, 40], **VIT_B, **ALL),
 )  # fmt: skip
 def training_cost(
-    repeat: int,
-    model: str,
-    changes: Mapping[str, Any],
-    members: int,
-    epochs: int,
-    stops: list[int],
-    rows: list[str],
-    ways: list[str],
-    embeddings: list[str],
+    pair: Pair, model: str, changes: Settings, stops: list[int], rows: list[str], ways: list[str], embeddings: list[str],
     private: bool,
-    device: str = "cpu",
-) -> Values:
+) -> Values:  # fmt: skip
     """What each defence costs a training whose every step takes the defended gradient, and what it takes from membership inference."""
-    pair = Pair(repeat, members, epochs, device)
     undefended = pair.trained(model, changes, at=stops)
     path = [(10.0, 50.0)]  # task accuracy and AUC, from a coin on
-    for epoch in stops:
-        task, auc, _ = pair.membership(undefended, epoch)
-        yield f"task_acc[stopped_{epoch}]", task
-        yield f"auc[stopped_{epoch}]", auc
+    for epoch, name in (*((epoch, f"stopped_{epoch}") for epoch in stops), (None, "none")):
+        task, auc, accuracy = pair.membership(undefended, epoch)
+        yield f"task_acc[{name}]", task
+        yield f"auc[{name}]", auc
         path.append((task, auc))
-    for what, value in zip(("task_acc", "auc", "attack_acc"), pair.membership(undefended), strict=True):
-        yield f"{what}[none]", value
-    path.append(pair.membership(undefended)[:2])
+    yield "attack_acc[none]", accuracy
     measured = noise_budget.measured(models.build(model, seed=pair.seed, **changes))
     defences: dict[str, Defence] = {name: ROWS[name] for name in rows}
     defences |= {f"{way}_1": spent(way, 1.0, measured) for way in ways}
@@ -180,46 +136,21 @@ def training_cost(
         yield f"auc_if_stopped[{name}]", if_stopped(task, path)
 
 
-QUARTER: dict[str, Any] = dict(width=0.25, depths=(1, 1, 1, 1))
-SWAPS: dict[str, dict[str, Any]] = {
-    "as_it_is": {},
-    "three_relus": dict(activations="111", activation="relu"),
-    "batchnorm": dict(norm="bn"),
-    "resnets_stem": dict(patchify=False, pool=True, stem_activation=True),
-}
-SWAPS["all_three"] = {name: value for changes in SWAPS.values() for name, value in changes.items()}
-
-
-@experiment(
-    "defences.design_swaps",
-    data=("cifar10",),
-    smoke=Size(
-        2, "a quarter of the width, searches of 2 steps",
-        changes=QUARTER, which=["as_it_is", "all_three"], searches=dict(annealed=2), members=32, epochs=2,
-    ),
-    class_=Size(
-        8, "a quarter of step 12's width and one block a stage, 200 images, 6 epochs, 40 steps", first=20,
+@experiment("defences.design_swaps",
+    smoke=Size(2, "a quarter of the width, searches of 2 steps",
+        changes=QUARTER, which=["as_it_is", "all_three"], searches=dict(annealed=2), members=32, epochs=2),
+    class_=Size(8, "a quarter of step 12's width and one block a stage, 200 images, 6 epochs, 40 steps", first=20,
         changes=QUARTER, which=["as_it_is", "three_relus", "all_three"], searches=dict(annealed=40, quasi_newton=1),
-        members=200, epochs=6,
-    ),
-    night=Size(
-        20, "a quarter of step 12's width and one block a stage, 1,000 images, 40 epochs, 400 steps",
-        changes=QUARTER, which=[*SWAPS], searches=dict(annealed=400, quasi_newton=4), members=1_000, epochs=40,
-    ),
-    gpu=Size(
-        8, "step 12 of the morph at its own width",
-        changes={}, which=[*SWAPS], searches=dict(annealed=1_000, quasi_newton=10), members=2_000, epochs=20,
-    ),
+        members=200, epochs=6),
+    night=Size(20, "a quarter of step 12's width and one block a stage, 1,000 images, 40 epochs, 400 steps",
+        changes=QUARTER, which=[*SWAPS], searches=dict(annealed=400, quasi_newton=4), members=1_000, epochs=40),
+    gpu=Size(8, "step 12 of the morph at its own width",
+        changes={}, which=[*SWAPS], searches=dict(annealed=1_000, quasi_newton=10), members=2_000, epochs=20),
 )  # fmt: skip
 def design_swaps(
-    repeat: int,
-    changes: Mapping[str, Any],
-    which: list[str],
-    searches: Mapping[str, int],
-    members: int,
-    epochs: int,
+    repeat: int, changes: Settings, which: list[str], searches: Mapping[str, int], members: int, epochs: int,
     device: str = "cpu",
-) -> Values:
+) -> Values:  # fmt: skip
     """Step 12 of lab 09's morph, designs that leak swapped for older ones: the better of two searches, membership, cost."""
     pair, strip = Pair(repeat, members, epochs, device), []
     for name in which:

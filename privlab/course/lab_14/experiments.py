@@ -1,10 +1,8 @@
 """Lab 14: what verdicts are worth, asked of invented numbers whose truth is known."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from privlab.experiments.protocol import Size, Values, experiment
+from privlab.experiments import Size, Values, experiment
 from privlab.ledger import comparison, evidence, rule
 
 
@@ -19,11 +17,10 @@ def decision(compare: str, values: dict[str, np.ndarray], apart: bool = False) -
     return "holds" if p.holds < evidence.LEVEL else "fails" if p.fails < evidence.LEVEL else ""
 
 
-@experiment(
-    "the_ledger.decisions",
+@experiment("the_ledger.decisions", data=(),
     smoke=Size(2, "30 invented experiments a number", times=30),
     class_=Size(8, "400 invented experiments a number", times=400),
-)
+)  # fmt: skip
 def decisions(repeat: int, times: int) -> Values:
     """How often invented repeats are decided, by their number and the true gap between two means, in standard deviations of a repeat."""
     draw = np.random.default_rng(repeat % 2**32)

@@ -1,7 +1,5 @@
 """A batch narrowed down by algebra first, then searched for inside what is left, by searches that know curvature."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
@@ -47,11 +45,8 @@ def family(
     draw = torch.Generator().manual_seed(number)
     latent = 0.3 * torch.randn(len(truth), len(space.origin), space.hidden, generator=draw, dtype=torch.float64)
     guess, start = (leak.normalise.inverse(space.images(z.to(space.origin))) for z in (0 * latent, latent))
-    return (
-        space.to(next(model.parameters())),
-        start.clamp(0, 1).float(),
-        {"nearest_point": nearest, "guess": guess},
-    )
+    known = {"nearest_point": nearest, "guess": guess}
+    return space.to(next(model.parameters())), start.clamp(0, 1).float(), known
 
 
 def inside(

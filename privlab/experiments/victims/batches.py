@@ -1,7 +1,5 @@
 """A client's batch, its victims, and GradViT with the prior at hand: what labs 07 and 08 invert."""
 
-from __future__ import annotations
-
 import contextlib
 from dataclasses import replace
 from functools import cache
@@ -28,10 +26,8 @@ def photographs(size: int, number: int, large: bool = False) -> tuple[Tensor, Te
     20 / size batches.
     """
     if large:
-        samples = data.load("imagenet_samples")
-        some = [samples.one((size * number + k) % len(samples), size=224) for k in range(size)]
-        images, labels = zip(*some, strict=True)
-        return torch.cat(images), torch.cat(labels)
+        there = Trial.of(number, "imagenet_samples", range(size * number, size * (number + 1)), 224)
+        return there.images, there.labels
     photos = data.load("cifar10", "test")
     drawn = torch.randperm(len(photos), generator=torch.Generator().manual_seed(number)).tolist()
     first: dict[int, int] = {}

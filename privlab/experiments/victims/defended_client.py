@@ -1,21 +1,18 @@
 """One client's update behind a defence, and victims that are trained behind it: the ground of lab 13."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from privlab import data, metrics
-from privlab.attacks.gradient_inversion import adaptive, closed_form, label_recovery, presets
+from privlab.attacks.gradient_inversion import adaptive, closed_form, presets
 from privlab.attacks.membership_inference import signals
 from privlab.defences import updates
 from privlab.defences.updates import UpdateDefence
+from privlab.experiments.protocol import Settings
 from privlab.experiments.trial import Trial, mean_photograph
 from privlab.leak import Leak
 from privlab.training import Recipe, batches, shadow_models
@@ -25,7 +22,7 @@ from privlab.training.shadow_models import Fleet
 READ = ("pos_embed", "patch_embed.proj.weight", "blocks.0.attn.qkv.weight")  # by the closed forms
 WAYS = ["even", "own", "measured", "leaky", "stem", "attention", "norm", "activation"]
 DENSE = ("even", "own", "measured")  # ways to spend that are looked at with several strengths
-EMBEDDINGS: dict[str, dict[str, Any]] = {
+EMBEDDINGS: dict[str, Settings] = {
     "fixed_random": dict(position="random"),
     "fixed_2d_sinusoid": dict(position="sinusoid_2d"),
     "fixed_rank_4": dict(position="low_rank", position_rank=4),
@@ -58,12 +55,12 @@ def spent(way: str, level: float, measured: Mapping[str, float] | None = None) -
 class Client:
     """One photograph of the test split, and a fresh network that its gradient is of.
 
-    repeat: draws both, and all noise.  model, changes: of the network, see `zoo.build`.  attack, steps: of the search.
+    repeat: draws both, and all noise.  model, changes: of the network, see `models.build`.  attack, steps: of the search.
     photograph: (1, 3, 32, 32) in [0, 1].  label: (1,).  network: fresh.  update: its gradient.
     """
 
     def __init__(
-        self, repeat: int, model: str, changes: Mapping[str, Any], attack: str, steps: int, device: str = "cpu"
+        self, repeat: int, model: str, changes: Settings, attack: str, steps: int, device: str = "cpu"
     ) -> None:
         self.trial = Trial.of(repeat % 2**31, places=[repeat], device=device)
         self.photograph, self.label, self.seed = self.trial.images, self.trial.labels, self.trial.number
@@ -106,11 +103,6 @@ class Client:
                 attack = change(attack)
         return self.trial.search(attack, self.network, leak).images
 
-    def label_left(self, defence: UpdateDefence | None) -> float:
-        """Whether the smallest bias gradient still names the label: 1 or 0."""
-        read = label_recovery.bias_minimum(self.network, replace(self.sent(defence), labels=None))
-        return float(read.item() == self.label.item())
-
 
 class Pair:
     """Two victims that are each other's shadow model (as in lab 01), on images and a split of their own.
@@ -128,9 +120,7 @@ class Pair:
         self.outside = (unseen, others)
         self.recipe = Recipe(epochs=epochs, batch_size=32, lr=1e-3, warmup_epochs=1, augment="flip")
 
-    def trained(
-        self, model: str, changes: Mapping[str, Any], defences: Sequence[Defence] = (), at: Sequence[int] = ()
-    ) -> Fleet:
+    def trained(self, model: str, changes: Settings, defences: Sequence[Defence] = (), at: Sequence[int] = ()) -> Fleet:
         """Both victims, trained here and now; from the store if they are kept there."""
         fleet = shadow_models.make(
             model, self.recipe, (self.pixels, self.classes), self.keep, model={**changes, "num_classes": 10},

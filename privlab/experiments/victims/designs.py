@@ -1,8 +1,6 @@
 """Searches on designs between a ResNet and a ConvNeXt, for labs 09 and 10: one photograph, one start, a draw of weights a network."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from privlab import data
-from privlab.attacks.gradient_inversion import GaussNewton, GradientMatching, objectives, presets
+from privlab.attacks.gradient_inversion import GradientMatching, objectives, presets
 from privlab.attacks.gradient_inversion.results import Result
+from privlab.experiments.protocol import Settings
 from privlab.experiments.trial import Trial
 from privlab.leak import observe
 
@@ -25,8 +24,7 @@ def matching(attack: str, steps: int, weight: float = 1.0) -> GradientMatching:
     attack: "inverting_gradients" or "annealed".
     """
     tv: Any = 1e-4 * weight if attack == "inverting_gradients" else (0.02 * weight, 1e-5 * weight)
-    made: GradientMatching = getattr(presets, attack)(steps, tv)
-    return replace(made, derivative="auto")
+    return replace(getattr(presets, attack)(steps, tv), derivative="auto")
 
 
 @dataclass(frozen=True)
@@ -35,33 +33,26 @@ class DesignTrial(Trial):
 
     attack, steps: of the search, see `matching`.  shape: width and depths of all networks, see `morph.build`.
     public: photographs of the train split, no other repeat's, that a fair weight is measured on.
-    snapshots: steps at which pictures are kept on the way.
     """
 
     attack: str = "annealed"
     steps: int = 1
-    shape: Mapping[str, Any] = field(default_factory=dict)
+    shape: Settings = field(default_factory=dict)
     public: int = 4
     side: int | None = None
-    snapshots: tuple[int, ...] = ()
 
     def design(self, step: int, train: bool = False, **changes: Any) -> Any:
         """The network of a step with some designs changed."""
         return self.network(f"morph_{step}", train, **self.shape, **changes)
 
-    def inverted(self, model: nn.Module, weight: float = 1.0, hide: Sequence[str] = ()) -> Result:
+    def inverted(self, model: nn.Module, weight: float = 1.0, hide: Sequence[str] = (), **how: Any) -> Result:
         """What the search finds on a network.  hide: names whose gradients are withheld."""
-        return self.search(
-            matching(self.attack, self.steps, weight), model, self.leak(model).without(hide), snapshots=self.snapshots
-        )
+        attack = matching(self.attack, self.steps, weight)
+        return self.search(attack, model, self.leak(model).without(hide), **how)
 
     def calibrated(self, model: nn.Module, hide: Sequence[str] = ()) -> Tensor:
         """The image that the search finds on a network, at the weight of smoothness that is fair to it."""
         return self.inverted(model, self.fair(model), hide).images
-
-    def gauss_newton(self, model: nn.Module, passes: int) -> Result:
-        """What Gauss-Newton finds, which no weight of smoothness has to be set for."""
-        return self.search(GaussNewton(steps=passes, passes=passes), model)
 
     def fair(self, model: nn.Module) -> float:
         """The weight of smoothness that is to this network what 1 is to step 9 at 32 x 32 pixels, to one digit."""
@@ -83,18 +74,12 @@ class DesignTrial(Trial):
 
 
 def trial(
-    repeat: int,
-    attack: str = "annealed",
-    steps: int = 1,
-    width: float = 1.0,
-    depths: Sequence[int] | None = None,
-    side: int | None = None,
-    device: str = "cpu",
-    **more: Any,
-) -> DesignTrial:
+    repeat: int, attack: str = "annealed", steps: int = 1, width: float = 1.0, depths: Sequence[int] | None = None,
+    side: int | None = None, device: str = "cpu", **more: Any,
+) -> DesignTrial:  # fmt: skip
     """repeat: place of the photograph in CIFAR-10's test split, seed of the weights, and of the noise that a search begins with; pilots
     count from the end.  side: pixels to enlarge the photograph to.  width, depths: of all networks.  more: see `DesignTrial`.
     """
-    shape: dict[str, Any] = dict(width=width) | ({} if depths is None else dict(depths=tuple(depths)))
-    plain = Trial.of(repeat % 10_000, side=side, device=device)
-    return DesignTrial(**vars(plain), attack=attack, steps=steps, shape=shape, side=side, **more)
+    shape: Settings = dict(width=width) | ({} if depths is None else dict(depths=tuple(depths)))
+    plain = DesignTrial.of(repeat % 10_000, side=side, device=device)
+    return replace(plain, attack=attack, steps=steps, shape=shape, side=side, **more)

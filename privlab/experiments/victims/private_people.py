@@ -4,13 +4,11 @@ A repeat draws who is private, which photographs are held out, all weights and a
 what they say is said of ORL.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -22,16 +20,17 @@ from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import evaluation, generators, search, stylegan2
 from privlab.attacks.model_inversion.search import Result
 from privlab.data.private_public import PrivatePublic
-from privlab.experiments.pictures import tiled
+from privlab.experiments.protocol import Settings, Values
+from privlab.experiments.trial import tiled
 from privlab.training import RECIPES, Recipe, shadow_models
 from privlab.training.defence import Defence
 from privlab.training.shadow_models import Fleet
 
-NARROW: dict[str, Any] = dict(channels=(16, 32, 64, 128), zero_init_last=False)
-_MAXVIT: dict[str, Any] = dict(
+NARROW: Settings = dict(channels=(16, 32, 64, 128), zero_init_last=False)
+_MAXVIT: Settings = dict(
     img_size=32, embed_dim=(16, 32, 64, 128), depths=(1, 1, 2, 1), stem_width=(8, 16), transformer_dim_head=16
 )
-NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {  # as the ledger names it -> its name in the zoo, and changes
+NETWORKS: dict[str, tuple[str, Settings]] = {  # as the ledger names it -> its name in the zoo, and changes
     "tiny": ("resnet18", {**NARROW, "layers": (1, 1, 1, 1)}),
     "resnet": ("resnet18", NARROW),
     "resnet_deep": ("resnet34", NARROW),
@@ -56,12 +55,12 @@ RESNETS = ["resnet_34", "resnet_50", "resnet_101", "resnet_152"]
 DENSENETS = ["densenet_121", "densenet_161", "densenet_169", "densenet_201"]
 
 ORL = "draws of 20 of ORL's 40 people, which overlap, 32 pixels, eigenfaces"
-_SMOKE: dict[str, Any] = dict(lr=0.1, pool=100, candidates=2, kept=1, steps=8, views=2)
-_CLASS: dict[str, Any] = dict(lr=0.1, pool=500, candidates=2, kept=2, views=10)
-_NIGHT: dict[str, Any] = dict(lr=0.1, pool=1_000, candidates=4, kept=4, views=20)
-_GPU: dict[str, Any] = dict(lr=0.1, candidates=20, kept=20)
-_PAPER: dict[str, Any] = dict(candidates=200, kept=50, at_once=25)
-STAGE: dict[str, dict[str, Any]] = {  # settings of `People`, by size
+_SMOKE: Settings = dict(lr=0.1, pool=100, candidates=2, kept=1, steps=8, views=2)
+_CLASS: Settings = dict(lr=0.1, pool=500, candidates=2, kept=2, views=10)
+_NIGHT: Settings = dict(lr=0.1, pool=1_000, candidates=4, kept=4, views=20)
+_GPU: Settings = dict(lr=0.1, candidates=20, kept=20)
+_PAPER: Settings = dict(candidates=200, kept=50, at_once=25)
+STAGE: dict[str, Settings] = {  # settings of `People`, by size
     "smoke": dict(people=8, recipe="identities_smoke", attack=_SMOKE, shown=1, little=True),
     "class": dict(people=20, recipe="identities_laptop", attack=_CLASS, little=True),
     "night": dict(people=20, recipe="identities", attack=_NIGHT, shown=4),
@@ -93,6 +92,11 @@ class Reconstruction:
     result: Result
     top1: Tensor
 
+    def rates(self, keys: str) -> Values:
+        """acc and attacc, under these keys."""
+        yield f"acc[{keys}]", self.acc
+        yield f"attacc[{keys}]", self.attacc
+
 
 class People:
     """One draw of private people.
@@ -106,19 +110,9 @@ class People:
     """
 
     def __init__(
-        self,
-        repeat: int,
-        *,
-        faces: str = "orl",
-        people: int = 20,
-        side: int = 32,
-        recipe: str = "identities",
-        attack: Mapping[str, Any],
-        shown: int = 2,
-        little: bool = False,
-        prior: str = "eigenfaces",
-        device: str = "cpu",
-    ) -> None:
+        self, repeat: int, *, faces: str = "orl", people: int = 20, side: int = 32, recipe: str = "identities",
+        attack: Settings, shown: int = 2, little: bool = False, prior: str = "eigenfaces", device: str = "cpu",
+    ) -> None:  # fmt: skip
         self.seed, self.faces, self.shown, self.little, self.device = repeat % 2**31, faces, shown, little, device
         self.recipe = RECIPES[recipe]
         pixels, who, outside, self.normalise = photographs(faces, side)
@@ -128,23 +122,21 @@ class People:
         (self.draw,) = self.split.draws
         self.people = len(self.draw.people)
         self.attack = model_inversion.ppa(**attack)
+        self._trained = partial(trained, self.split, self.normalise, self.seed, device)
         self.prior = _stylegan(side) if prior == "stylegan2" else generators.eigenfaces(self.draw.public[:2_000], 100)
 
+    @classmethod
+    def of(cls, repeat: int, stage: Settings, device: str = "cpu") -> Self:
+        """As experiments have them.  stage: what else there is to set."""
+        return cls(repeat, **stage, device=device)
+
     def network(
-        self,
-        name: str,
-        changes: Mapping[str, Any] = {},
-        *,
-        defences: Sequence[Defence] = (),
-        how: Recipe | None = None,
+        self, name: str, changes: Mapping[str, Any] = {}, *, defences: Sequence[Defence] = (), how: Recipe | None = None,
         at: Sequence[int] = (),
-    ) -> Fleet:
+    ) -> Fleet:  # fmt: skip
         """A network of `NETWORKS`, trained on these people.  at: epochs after which its weights are kept, too."""
         zoo_name, own = NETWORKS[name]
         return self._trained(zoo_name, {**own, **changes}, self.split.keep(), how or self.recipe, defences, at)
-
-    def _trained(self, *how: Any) -> Fleet:
-        return trained(self.split, self.normalise, self.seed, self.device, *how)
 
     @cached_property
     def judge(self) -> evaluation.EvaluationModel:
@@ -158,7 +150,7 @@ class People:
             return dict(growth_rate=12, block_config=(2, 2, 2))
         return {} if self.split.pixels.shape[-1] > 100 else dict(growth_rate=16, block_config=(4, 4, 4))
 
-    def judged_by(self, zoo_name: str, changes: Mapping[str, Any], longer: float = 1.5) -> evaluation.EvaluationModel:
+    def judged_by(self, zoo_name: str, changes: Settings, longer: float = 1.5) -> evaluation.EvaluationModel:
         """Another judge.  zoo_name, changes: its architecture.  longer: how many times as many epochs it has as the networks."""
         how = replace(self.recipe, epochs=int(self.recipe.epochs * longer), batch_size=max(20, self.recipe.batch_size))
         fleet = self._trained(zoo_name, changes, self.split.evaluation_keep(), how)
@@ -170,16 +162,10 @@ class People:
         parts = [range(a, min(a + chunk, self.people)) for a in range(0, self.people, chunk)]
         model, prior = fleet.model(0, at).to(self.device), self.prior.to(self.device)
         best = search.joined([self.attack.run_once(model, prior, some, self.seed) for some in parts]).best(self.shown)
-        score = self.judge.score(best.images, best.targets)
-        return Reconstruction(
-            acc=100 * fleet.right(0, self.draw.test, at),
-            attacc=100 * score.accuracy,
-            first=100 * self.judge.score(best.first, best.targets).accuracy,
-            likelihood=best.likelihood.mean().item(),
-            dist_eval=score.delta.mean().item(),
-            result=best,
-            top1=score.top1,
-        )
+        score, first = (self.judge.score(x, best.targets) for x in (best.images, best.first))
+        acc, likelihood = 100 * fleet.right(0, self.draw.test, at), best.likelihood.mean().item()
+        delta = score.delta.mean().item()
+        return Reconstruction(acc, 100 * score.accuracy, 100 * first.accuracy, likelihood, delta, best, score.top1)
 
     def along(self, fleet: Fleet, stops: Sequence[int]) -> list[Reconstruction]:
         """The attack after each of these epochs, and at the end."""
@@ -208,17 +194,9 @@ class People:
 
 
 def trained(
-    split: PrivatePublic,
-    normalise: data.Normalise,
-    seed: int,
-    device: str,
-    zoo_name: str,
-    changes: Mapping[str, Any],
-    keep: Tensor,
-    how: Recipe,
-    defences: Sequence[Defence] = (),
-    at: Sequence[int] = (),
-) -> Fleet:
+    split: PrivatePublic, normalise: data.Normalise, seed: int, device: str, zoo_name: str, changes: Settings,
+    keep: Tensor, how: Recipe, defences: Sequence[Defence] = (), at: Sequence[int] = (),
+) -> Fleet:  # fmt: skip
     """Networks on the photographs of a draw, trained here and now, in this process; from the store if they are kept there."""
     fleet = shadow_models.make(
         zoo_name, how, (split.pixels, split.labels), keep, model={**changes, "in_chans": split.pixels.shape[1]},

@@ -1,8 +1,6 @@
-"""Models that share all but their images, and what they answered: the ground under every experiment on membership."""
+"""Models that share all but their images, what they answered, and what attacks make of it: the ground of experiments on membership."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +9,12 @@ import torch
 from torch import Tensor
 
 from privlab import data, training
-from privlab.attacks.membership_inference import lira, signals
-from privlab.experiments.protocol import Values, find
+from privlab.attacks.membership_inference import lira, network_based, signals
+from privlab.experiments.protocol import Settings, Values, find
 from privlab.metrics import roc
-from privlab.training import shadow_models
+from privlab.training import RECIPES, shadow_models
 
 Architecture = tuple[str, dict[str, Any]]  # a name of the zoo, and what is changed
-
 FAMILIES: dict[str, dict[str, Architecture]] = {
     "small": {
         "resnet": ("resnet_cifar", dict(channels=(16, 32, 64, 64), stem="imagenet")),
@@ -31,6 +28,13 @@ FAMILIES: dict[str, dict[str, Architecture]] = {
         "convnext": ("convnext_tiny_cifar", {}),
     },
 }
+RECIPE: dict[str, Settings] = {  # by size
+    "smoke": dict(epochs=2, batch_size=32, lr=2e-3, warmup_epochs=1),
+    "class": dict(epochs=30, batch_size=32, lr=2e-3, warmup_epochs=1),
+    "night": dict(epochs=80, batch_size=64, lr=1e-3, warmup_epochs=2, precision="auto"),
+    "paper": RECIPES["zhang2024_membership"].settings(),
+}
+PROOF = "0.3 M parameters, 100 images a model, 2 epochs: it proves the code"  # what smoke stands for
 
 
 @dataclass(frozen=True)
@@ -104,11 +108,6 @@ class Answers:
         inside, outside = self.members.double(), (~self.members).double()
         return (right * inside).sum(1) / inside.sum(1), (right * outside).sum(1) / outside.sum(1)
 
-    def gap(self) -> float:
-        """The overfitting level, mean over the models: train less test accuracy (Zhang et al. 2024, section 4.2)."""
-        train, test = self.accuracies()
-        return (train - test).mean().item()
-
     def margins(self, epoch: int | None = None, mirror: bool | None = None) -> Tensor:
         """(models, audited, queries): of the image and, if `mirror`, of its mirror image, where it was asked.
 
@@ -128,16 +127,21 @@ class Answers:
         margin = self.margins()[..., 0]  # orders images as the loss does
         return {"likelihood_ratio": self.ratios(), "loss_threshold": margin, "right_or_wrong": torch.stack(right)}
 
-    def knows(self, of: str) -> dict[str, float]:
-        """How well the models know their images, by the names of the values.  of: the first keys of each name, "cifar10, swin"."""
+    def knows(self, of: str) -> dict[str, Tensor]:
+        """How well the models know their images, by the names of the values.  of: the first keys of each name, "cifar10, swin".
+
+        The gap is the overfitting level, mean over the models: train less test accuracy (Zhang et al. 2024, section 4.2).
+        """
         train, test = self.accuracies()
-        worst = train.min().item()  # of the model that knows its images least
-        return {f"train_acc[{of}]": worst, f"task_acc[{of}]": test.mean().item(), f"train_test_gap[{of}]": self.gap()}
+        worst = train.min()  # of the model that knows its images least
+        return {
+            f"train_acc[{of}]": worst,
+            f"task_acc[{of}]": test.mean(),
+            f"train_test_gap[{of}]": (train - test).mean(),
+        }
 
 
-def answers(
-    architecture: Architecture, images: Draw, recipe: Mapping[str, Any], every: int = 0, device: str = "cpu"
-) -> Answers:
+def answers(architecture: Architecture, images: Draw, recipe: Settings, every: int = 0, device: str = "cpu") -> Answers:
     """Train what is missing, here and now, and ask; models, checkpoints and answers are kept in the store.
 
     recipe: settings of a `training.Recipe`.  every: epochs between two looks; 0 for the last one alone.
@@ -176,7 +180,7 @@ def pictures(name: str, profile: str) -> tuple[Tensor, Tensor]:
     return images.pixels, images.labels
 
 
-def _live(name: str, profile: str) -> tuple[Draw, Mapping[str, Any]]:
+def _live(name: str, profile: str) -> tuple[Draw, Settings]:
     """The draw of a lab's live repeat, and the settings of its size."""
     about, size = find(name), "smoke" if profile == "smoke" else "class"
     how = about.size(size).settings
@@ -202,12 +206,44 @@ def rated(of: str, scores: Mapping[str, Tensor], members: Tensor) -> Values:
                 yield f"{metric}[{of}, {attack}]", value
 
 
-def at_matched_gap(
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], untrained: Mapping[str, float]
-) -> dict[str, float]:
+def by_network(said: Answers, victim: int, epoch: int | None = None, sort: bool = False, epochs: int = 50) -> float:
+    """Accuracy of the paper's attack: a network that has learnt from the shadow model's answers who is a member.
+
+    epoch: of the victim's training.  epochs: of the network's own, at most.
+    """
+    attack = network_based.network(*said.of(said.shadow(victim), epoch), sort=sort, epochs=epochs)
+    logits, labels, members = said.of(victim, epoch)
+    return roc.accuracy(attack(logits, labels), members, 0.5)
+
+
+def accuracy(attack: Callable[..., float], said: Answers, **more: Any) -> float:
+    """Mean over all victims."""
+    return float(np.mean([attack(said, victim, **more) for victim in range(said.models)]))
+
+
+def look(said: Answers, epoch: int, epochs: int = 50) -> dict[str, float]:
+    """Where a fleet stands after an epoch.  epochs: of the attacking network's training."""
+    train, test = (each.mean().item() for each in said.accuracies(epoch))
+    ratio, network = rates(said.ratios(epoch), said.members), accuracy(by_network, said, epoch=epoch, epochs=epochs)
+    attacks = {"network": network, "auc": ratio["auc"], "tpr": ratio["tpr_at_fpr_0p01"]}
+    return {"train": train, "task": test, "level": train - test, **attacks}
+
+
+def at_one_level(looks: Mapping[str, list[dict[str, float]]]) -> Iterator[tuple[str, str, str, dict[str, float]]]:
+    """Metric, its name in a look, kind of attack, and what each network has at one overfitting level.  looks: network -> its looks."""
+    for metric, what, kind, chance in (  # chance: of an untrained network, which leaks nothing
+        ("attack_acc", "network", "network", 0.5),
+        ("auc", "auc", "likelihood_ratio", 0.5),
+        ("tpr_at_fpr_0p01", "tpr", "likelihood_ratio", 1.0),
+    ):
+        curves = {of: ([look["level"] for look in each], [look[what] for look in each]) for of, each in looks.items()}
+        yield metric, what, kind, at_matched_gap(curves, dict.fromkeys(curves, chance))
+
+
+def at_matched_gap(curves: Mapping[str, tuple[Any, Any]], untrained: Mapping[str, float]) -> dict[str, float]:
     """Each curve's mean over the overfitting levels that all of them went through, with straight lines between the looks.
 
-    curves: name -> (overfitting levels, values of an attack), a number a look.
+    curves: name -> (overfitting levels, values of an attack), rows of a number a look.
     untrained: name -> the attack's value before any training, at level 0; there all curves begin, so they always meet.
     """
     points = {
