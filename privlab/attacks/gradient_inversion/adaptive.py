@@ -48,23 +48,21 @@ def tempered(attack: GradientMatching, leak: Leak, deviations: Mapping[str, floa
 
 def arrived(attack: GradientMatching) -> GradientMatching:
     """The same search, comparing only the numbers of an update that are not 0: for updates of which most was not sent."""
-    return _on_gradients(attack, lambda value: _after(what_arrived, value))
+
+    def what_arrived(grads: Gradients, leak: Leak) -> Gradients:
+        return {n: grads[n].where(g != 0, 0.0) for n, g in leak.grads.items()}
+
+    return _on_gradients(attack, lambda value: _behind(what_arrived, value))
 
 
 def unclipped(attack: GradientMatching) -> GradientMatching:
     """The same search, its gradient brought to the length of the update before they are compared: for one that was cut to a length."""
-    return _on_gradients(attack, lambda value: _after(at_its_length, value))
 
+    def at_its_length(grads: Gradients, leak: Leak) -> Gradients:
+        mine = torch.stack([grads[n].square().sum() for n in leak.grads]).sum().sqrt()
+        return {n: grads[n] * (leak.norm / mine) for n in leak.grads}
 
-def what_arrived(grads: Gradients, leak: Leak) -> Gradients:
-    """The attacker's numbers, 0 where the update has 0."""
-    return {n: grads[n].where(g != 0, 0.0) for n, g in leak.grads.items()}
-
-
-def at_its_length(grads: Gradients, leak: Leak) -> Gradients:
-    """The attacker's numbers, all of them times the factor that makes them as long as the update."""
-    mine = torch.stack([grads[n].square().sum() for n in leak.grads]).sum().sqrt()
-    return {n: grads[n] * (leak.norm / mine) for n in leak.grads}
+    return _on_gradients(attack, lambda value: _behind(at_its_length, value))
 
 
 def compared(attack: GradientMatching, objective: Objective) -> GradientMatching:
@@ -77,11 +75,11 @@ def _on_gradients(attack: GradientMatching, change: Callable[[Objective], Object
     return replace(attack, terms=tuple(terms))
 
 
-def _after(transform: Callable[[Gradients, Leak], Gradients], objective: Objective) -> Objective:
-    """The objective of the attacker's gradients after a transform."""
+def _behind(transform: Callable[[Gradients, Leak], Gradients], objective: Objective) -> Objective:
+    """The objective of the attacker's gradients behind a transform."""
 
     def value(images: Tensor, grads: Gradients, leak: Leak) -> Tensor:
         return objective(images, transform(grads, leak), leak)
 
-    value.__name__ = f"{transform.__name__}({objectives.name(objective)})"
+    value.__name__ = f"{transform.__name__}({getattr(objective, '__name__', objective)})"
     return value

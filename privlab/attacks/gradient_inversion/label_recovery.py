@@ -19,14 +19,14 @@ order of the images. Each raises ValueError for a batch that it cannot tell, and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privlab.leak import Leak
-from privlab.models.forward import preprocessing, stateless
 
 
 def row_sum(model: nn.Module, leak: Leak) -> Tensor:
@@ -34,7 +34,7 @@ def row_sum(model: nn.Module, leak: Leak) -> Tensor:
 
     s has to be above 0, as behind a ReLU. Behind a fresh LayerNorm it is 0, and the answer is rounding; use `row_products` there.
     """
-    return _rows(model, _one_image(leak, "row_sum")).sum(1).argmin()[None]
+    return _rows(model, leak, single="row_sum").sum(1).argmin()[None]
 
 
 def row_products(model: nn.Module, leak: Leak) -> Tensor:
@@ -43,13 +43,10 @@ def row_products(model: nn.Module, leak: Leak) -> Tensor:
     G_i . G_j = c_i c_j |f|^2 is negative exactly where one of the two is the label's. The paper asks for no positive product; here it is
     the row whose cosines with the others have the smallest sum: the same row, and noise that turns a few products leaves an answer.
     """
-    rows = _rows(model, _one_image(leak, "row_products"))
+    rows = _rows(model, leak, single="row_products")
     peaks = rows.abs().amax(1, keepdim=True)  # divided out first: squares of small numbers vanish in float32
-    if (alive := int((peaks > 0).sum())) < 3:
-        raise ValueError(
-            f"leak: {alive} rows of the last layer's gradient are not zero, and of 2 rows each points away from the other; "
-            "try label_recovery.bias_minimum, or label_recovery.row_sum behind a ReLU"
-        )
+    if (peaks > 0).sum() < 3:
+        raise ValueError(f"leak: of {len(rows)} rows fewer than 3 are not 0, and of 2 each points away from the other")
     directions = F.normalize(rows / peaks.where(peaks > 0, 1.0))  # (classes, features)
     return (directions @ directions.sum(0)).argmin()[None]  # with itself as well, which adds 1 to each
 
@@ -78,12 +75,9 @@ def bias_counts(model: nn.Module, leak: Leak) -> Tensor:
     Right if and only if max of m_i over the classes present < min of m_i over all classes + 1/B. Unlike the others it reads the
     gradient's size: one that was clipped must be scaled back first.  Source: after Wainakh et al. 2022, PoPETs, which reads the rows.
     """
-    heads = max(len(_heads(model)), 1)  # whose mean the logits are
-    gradient = heads * _gradient(model, leak, "bias").double()  # (classes,)
-    pulls = torch.arange(leak.batch_size, device=gradient.device, dtype=torch.float64) / leak.batch_size  # (batch,)
-    keys = (
-        gradient[:, None] + pulls
-    )  # (classes, batch): where the number of a class stands when it is named the j-th time
+    gradient = len(_heads(model)) * _gradient(model, leak, "bias").double()  # (classes,); logits are the heads' mean
+    pulls = torch.arange(leak.batch_size).to(gradient) / leak.batch_size  # (batch,)
+    keys = gradient[:, None] + pulls  # (classes, batch): where a class stands when it is named the j-th time
     first = keys.flatten().argsort(stable=True)[: leak.batch_size]
     return (first // leak.batch_size).sort().values
 
@@ -98,76 +92,48 @@ def overlap(labels: Tensor, truth: Tensor) -> float:
     return (Counter(labels.tolist()) & Counter(truth.tolist())).total() / len(truth)
 
 
-def classifier(model: nn.Module, image_shape: Sequence[int]) -> str:
+def classifier(model: nn.Module) -> str:
     """The name of the layer that makes the logits: "fc", "head", "head.fc", "classifier.linear", ...
 
-    model: one of timm's, which is asked for its classifier (a distilled model has two: the first), or any other. Of that it is the
-    nn.Linear whose output the model answers with, as it is or shifted, as by a LogSoftmax: it is run once, on noise, to see.
-    image_shape: (channels, height, width) of what the model takes.  Raises ValueError where there is no such layer.
+    It is the last nn.Linear, or convolution of 1 x 1, of what timm calls the classifier (a distilled model has two: of the first), or of a
+    model that is not timm's.  Raises ValueError where there is none.
     """
-    if heads := _heads(model):
-        layer = next((m for m in reversed([*heads[0].modules()]) if [*m.parameters(recurse=False)]), None)
-    else:
-        layer = _answering(model, image_shape)
-    pointwise = isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1)  # behind pooling
-    if not isinstance(layer, nn.Linear) and not pointwise:
+    head = [*_heads(model)[0].modules()]
+    for name, layer in reversed([*model.named_modules()]):
+        pointwise = isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1)  # behind pooling
+        if layer in head and (isinstance(layer, nn.Linear) or pointwise):
+            return name
+    raise ValueError(
+        f"model: {type(model).__name__} ends in no nn.Linear, which the rules for labels read; build it with num_classes=10, say, or "
+        "give the attack its labels"
+    )
+
+
+def _heads(model: Any) -> list[nn.Module]:
+    """What timm calls the classifier: two in a distilled DeiT. The model itself where it is not timm's."""
+    owner = model.get_classifier() if hasattr(model, "get_classifier") else model
+    return list(owner) if isinstance(owner, tuple) else [owner]
+
+
+def _rows(model: nn.Module, leak: Leak, single: str = "") -> Tensor:
+    """The weight's gradient, (classes, features).  single: the rule that takes one image only."""
+    if single and leak.batch_size != 1:
         raise ValueError(
-            f"model: {type(model).__name__} ends in no nn.Linear, which the rules for labels read; build it with num_classes=10, say, or "
-            "give the attack its labels"
+            f"leak.batch_size={leak.batch_size}, and label_recovery.{single} tells the label of 1 image; "
+            "for a batch try label_recovery.bias_counts, or label_recovery.row_minimum if its labels are distinct"
         )
-    return next(name for name, module in model.named_modules() if module is layer)
-
-
-def _heads(model: nn.Module) -> list[nn.Module]:
-    """What timm calls the classifier: two in a distilled DeiT, none where the model is not timm's."""
-    owner = model.get_classifier() if hasattr(model, "get_classifier") else []  # type: ignore[operator]
-    return list(owner) if isinstance(owner, tuple | list) else [owner]
-
-
-def _answering(model: nn.Module, image_shape: Sequence[int]) -> nn.Module | None:
-    """The linear layer whose output is the answer, but for what a softmax does not see."""
-    outputs: dict[nn.Module, Tensor] = {}
-    linear = [m for m in model.modules() if isinstance(m, nn.Linear)]
-    hooks = [m.register_forward_hook(lambda layer, _, output: outputs.update({layer: output})) for m in linear]
-    probe = torch.rand(2, *image_shape, generator=torch.Generator().manual_seed(0))
-    like = next((p for p in model.parameters() if p.requires_grad), probe)
-    try:
-        with torch.no_grad(), torch.random.fork_rng([like.device] if like.is_cuda else []):
-            logits = stateless(model)(preprocessing(model)(probe.to(like)))
-    finally:
-        for hook in hooks:
-            hook.remove()
-    answer, near = logits.softmax(1), 64 * torch.finfo(logits.dtype).eps
-    same = [layer for layer, output in outputs.items() if output.shape == logits.shape]
-    return next((layer for layer in same if torch.allclose(outputs[layer].softmax(1), answer, near, 0)), None)
-
-
-def _rows(model: nn.Module, leak: Leak) -> Tensor:
-    return _gradient(model, leak, "weight").flatten(1)  # (classes, features)
+    return _gradient(model, leak, "weight").flatten(1)
 
 
 def _gradient(model: nn.Module, leak: Leak, leaf: str) -> Tensor:
     """The classifier's gradient, in float32 at least."""
-    name = f"{classifier(model, leak.image_shape)}.{leaf}".lstrip(".")
-    if name not in leak.grads:
+    name = f"{classifier(model)}.{leaf}".lstrip(".")
+    if name not in leak.grads or not leak[name].any():
         raise ValueError(
-            f"leak lacks {name!r}, from which this rule reads the labels; give labels with the leak, or let an attack search for them"
+            f"leak: the gradient of {name!r}, from which this rule reads the labels, is missing, or zero as of an image learnt by heart; "
+            "give labels with the leak, or let an attack search for them"
         )
-    gradient = leak[name]
-    if not gradient.any():
-        raise ValueError(
-            f"leak: the gradient of {name!r} is zero throughout, as of an image learnt by heart; take float64, or another image"
-        )
-    return gradient.to(torch.promote_types(gradient.dtype, torch.float32))
-
-
-def _one_image(leak: Leak, rule: str) -> Leak:
-    if leak.batch_size != 1:
-        raise ValueError(
-            f"leak.batch_size={leak.batch_size}, and label_recovery.{rule} tells the label of 1 image; "
-            "for a batch try label_recovery.bias_counts, or label_recovery.row_minimum if its labels are distinct"
-        )
-    return leak
+    return leak[name].to(torch.promote_types(leak[name].dtype, torch.float32))
 
 
 def _smallest(scores: Tensor, leak: Leak) -> Tensor:

@@ -7,7 +7,7 @@ Only the gradients that the leak holds are compared. One that has to look at the
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from zlib import crc32
 
@@ -49,7 +49,8 @@ def cosine_distance(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
     From 0 (same direction) to 2; blind to the length of the client's gradient. NaN if one of the two is zero throughout.
     """
     dot = torch.stack([(grads[n] * g).sum() for n, g in leak.grads.items()]).sum()
-    return 1 - dot / (_norm(grads[n] for n in leak.grads) * leak.norm)
+    square = torch.stack([grads[n].square().sum() for n in leak.grads]).sum()
+    return 1 - dot / (square.sqrt() * leak.norm)
 
 
 def layer_norms(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
@@ -69,8 +70,7 @@ def tag(scale: float = 0.1) -> Objective:
 
     def value(images: Tensor, grads: Gradients, leak: Leak) -> Tensor:
         absolute = torch.stack([(grads[n] - g).abs().sum() for n, g in leak.grads.items()])  # (tensors,)
-        layers = len(leak.grads)
-        falling = torch.arange(layers, 0, -1).to(absolute) / layers
+        falling = torch.arange(len(absolute), 0, -1).to(absolute) / len(absolute)
         return squared_distance(images, grads, leak) + scale * (falling * absolute).sum()
 
     value.__name__ = f"tag(scale={scale:g})"
@@ -84,6 +84,8 @@ class PositionDirection:
     Prepared for a leak without "pos_embed", it warns and is left out.
     """
 
+    __name__ = "position_direction"
+
     def __call__(self, _: Tensor, grads: Gradients, leak: Leak) -> Tensor:
         theirs, ours = leak["pos_embed"], grads["pos_embed"]  # (1, tokens, width)
         return -(ours * theirs).sum() / (vector_norm(ours) * vector_norm(theirs))
@@ -91,17 +93,12 @@ class PositionDirection:
     def prepare(self, model: nn.Module, leak: Leak) -> PositionDirection | None:
         if "pos_embed" in leak.grads:
             return self
-        learns = any(n == "pos_embed" and p.requires_grad for n, p in model.named_parameters())
-        why = "it was withheld" if learns else f"model: {type(model).__name__} learns none"
         warnings.warn(
-            f"leak: it lacks the gradient of 'pos_embed' ({why}), so position_direction is left out and the APRIL attack "
-            "falls back to squared L2 alone",
+            f"leak: it lacks the gradient of 'pos_embed' (withheld, or {type(model).__name__} learns none), so position_direction is left "
+            "out and the APRIL attack falls back to squared L2 alone",
             stacklevel=2,
         )
         return None
-
-    def __repr__(self) -> str:
-        return "position_direction"
 
 
 position_direction = PositionDirection()
@@ -122,7 +119,8 @@ def weighted(objective: Objective, weights: Mapping[str, float]) -> Objective:
 
     factors = ", ".join(f"{f:g}" for f in sorted(set(weights.values()))) or "nothing"
     key = f" #{crc32(repr(sorted(weights.items())).encode()):08x}" if weights else ""  # tells any two apart
-    value.__name__ = f"weighted({name(objective)}, {len(weights)} by {factors}{key})"
+    name = getattr(objective, "__name__", objective)
+    value.__name__ = f"weighted({name}, {len(weights)} by {factors}{key})"
     return value
 
 
@@ -135,12 +133,3 @@ def by_part(model: nn.Module, **factors: float) -> dict[str, float]:
     groups = parts.group(model)
     learnable = {n for n, p in model.named_parameters() if p.requires_grad}
     return {n: factor for part, factor in factors.items() for n in groups[part] if n in learnable}
-
-
-def name(objective: Objective) -> str:
-    """What an objective is called in the key of a search."""
-    return getattr(objective, "__name__", repr(objective))
-
-
-def _norm(tensors: Iterable[Tensor]) -> Tensor:
-    return torch.stack([t.square().sum() for t in tensors]).sum().sqrt()

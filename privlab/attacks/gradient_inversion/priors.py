@@ -76,9 +76,7 @@ class PatchJoints:
     def prepare(self, model: nn.Module, leak: Leak) -> PatchJoints:
         patch: Any = self.patch or getattr(getattr(model, "patch_embed", None), "patch_size", None)
         if patch is None:
-            raise ValueError(
-                f"patch=None: {type(model).__name__} has no patches to read it from; give their side in pixels, such as 8"
-            )
+            raise ValueError(f"patch=None: {type(model).__name__} has no patches; give their side in pixels, such as 8")
         return PatchJoints(patch if isinstance(patch, int) else tuple(patch))
 
 
@@ -90,7 +88,8 @@ class BatchNormStatistics:
     running mean) and of (variance - its running variance), each a vector of channels. The variance divides by the number of values,
     as BatchNorm does in training: our choice, the paper does not say.
 
-    network: trained, with BatchNorm2d layers. GradViT takes one that is not the victim, see `models.pretrained_networks`.
+    network: trained, with BatchNorm2d layers; a copy is taken, in eval mode. GradViT takes one that is not the victim, see
+        `models.pretrained_networks`.
     size: resize the images to so many pixels a side first, bilinearly (smoothed where they shrink).
     relative: count means in units of the running deviation and variances in units of the running variance. The papers do not; but
         these differ a thousandfold between networks (and layers), and a weight that fits one of them fits no other.
@@ -103,12 +102,12 @@ class BatchNormStatistics:
     relative: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "network", copy.deepcopy(self.network).eval().requires_grad_(False))
         if not self._layers():
             raise ValueError(
                 f"network: {type(self.network).__name__} has no BatchNorm2d layer with running statistics; "
                 "give one that has, such as pretrained_networks.efficientnet_lite0()"
             )
-        object.__setattr__(self, "network", _still(self.network, self._layers()[0].running_mean))
 
     def __call__(self, images: Tensor, _: object, leak: Leak) -> Tensor:
         pixels, normalise = leak.normalise.inverse(images), preprocessing(self.network)
@@ -133,50 +132,35 @@ class BatchNormStatistics:
         return torch.stack(gaps).sum()
 
     def prepare(self, model: nn.Module, leak: Leak) -> BatchNormStatistics:
-        return replace(self, network=_still(self.network, next(model.parameters())))
+        own = replace(self)
+        own.network.to(next(model.parameters()))
+        return own
 
     def _layers(self) -> list[Any]:
         return [m for m in self.network.modules() if isinstance(m, nn.BatchNorm2d) and m.running_mean is not None]
 
     def __repr__(self) -> str:
         size = "" if self.size is None else f", size={self.size}"
-        unit = ", relative" * self.relative
         statistics = torch.cat([x.flatten().float() for y in self._layers() for x in (y.running_mean, y.running_var)])
         which = f"#{crc32(statistics.cpu().numpy().tobytes()):08x}"  # tells two networks of one shape apart
-        return f"BatchNormStatistics({type(self.network).__name__} {which} of {len(self._layers())} layers{size}{unit})"
-
-
-def _still(network: nn.Module, like: Tensor | None) -> nn.Module:
-    """The network in eval mode, learning nothing, where and as exact as a tensor: itself, or a copy that is."""
-    tensors = [t for t in (*network.parameters(), *network.buffers()) if t.is_floating_point()]
-    there = all((t.device, t.dtype) == (like.device, like.dtype) for t in tensors)  # type: ignore[union-attr]
-    if there and not any(m.training for m in network.modules()) and not any(t.requires_grad for t in tensors):
-        return network
-    return copy.deepcopy(network).to(like).eval().requires_grad_(False)
+        what = f"{type(self.network).__name__} {which} of {len(self._layers())} layers"
+        return f"BatchNormStatistics({what}{size}{', relative' * self.relative})"
 
 
 @dataclass(frozen=True)
 class Classification:
     """Cross-entropy of the victim's logits on the images against the leak's labels: DeepInversion's objective (Yin et al. 2020).
 
-    It matches no gradients. Prepared, it raises ValueError for a leak without labels.
+    It matches no gradients, and is nothing before `prepare`, which raises ValueError for a leak without labels.
     """
-
-    def __call__(self, *_: object) -> Tensor:
-        raise ValueError("Classification() does not know the victim yet; use what prepare(model, leak) returns")
 
     def prepare(self, model: nn.Module, leak: Leak) -> Callable[..., Tensor]:
         if leak.labels is None:
             raise ValueError(
-                "leak.labels=None, and Classification() needs to know what to look for; give labels with the leak, or "
-                "recover them first: dataclasses.replace(leak, labels=label_recovery.row_minimum(model, leak))"
+                "leak.labels=None, and Classification() needs to know what to look for; give some, or a rule"
             )
         labels, forward = leak.labels, stateless(model)
-
-        def classification(images: Tensor, *_: object) -> Tensor:
-            return F.cross_entropy(forward(images), labels.to(images.device))
-
-        return classification
+        return lambda images, *_: F.cross_entropy(forward(images), labels.to(images.device))
 
 
 @dataclass(frozen=True)
@@ -203,10 +187,8 @@ class Registration:
         if self.align == "none" or not images.isfinite().all():
             return images
         grey = images.detach().mean(2).double().cpu()  # (group, batch, height, width)
-        shifts = torch.stack(
-            [_shift(member, target) for each in grey for member, target in zip(each, grey.mean(0), strict=True)]
-        )
-        return _shifted(images.flatten(0, 1), shifts.to(images)).view_as(images)
+        shifts = [_shift(member, target) for each in grey for member, target in zip(each, grey.mean(0), strict=True)]
+        return _shifted(images.flatten(0, 1), torch.stack(shifts).to(images)).view_as(images)
 
 
 def _shift(moving: Tensor, target: Tensor) -> Tensor:

@@ -11,16 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from privlab.compute import Run
 from privlab.compute.store import keyed
+from privlab.leak import Leak
 
 FORMAT = 5  # raise it when the same search begins to give other images; belongs into the key of a run that keeps one
 EVERY = 20.0  # seconds between two checkpoints
-
-Checkpoint = dict[str, Any]  # tensors, numbers, and dicts and lists of them
 
 
 @dataclass(frozen=True)
@@ -29,12 +28,12 @@ class State:
 
     restart, step: counted from 0.  evaluations: gradients of the network taken so far in this restart.
     images: (batch, channels, height, width), clamped to [0, 1].  labels: (batch,), given, recovered or searched for.
-    losses: term -> its value as it is weighted now.  Where several seeds are searched for together, images, labels and losses are those of
-        the seed that stands best.
+    losses: term -> its value as it is weighted now.  Of several seeds that are searched for together, images, labels and losses are those
+        of the one that stands best.
     score: the loss as it is weighted at the end of the run, by which states and restarts are compared; NaN as long as one of those
         terms does not count yet.
     reason: why the restart ends here, such as "steps" (all are done) or "not finite"; empty while it goes on.
-    checkpoint: call it, before the next step, for what `search` can go on from.
+    checkpoint: what `search` can go on from, tensors and numbers; it changes with the next step, so save it before.
     derivatives: how often each way to take the derivative was used so far in this restart, "exact" and "difference".
     """
 
@@ -46,7 +45,7 @@ class State:
     losses: dict[str, float]
     score: float
     reason: str
-    checkpoint: Callable[[], Checkpoint] = field(repr=False, compare=False)
+    checkpoint: dict[str, Any] = field(repr=False, compare=False)
     derivatives: dict[str, int]
 
     @property
@@ -135,51 +134,61 @@ class Result:
         )
 
 
-def record(
-    search: Callable[[Checkpoint | None], Iterator[State]],
-    steps: int,
-    restarts: int,
-    snapshots: int | Sequence[int],
-    store: Run | None,
-    progress: bool,
-) -> Result:
-    """Follow a search to its end.  See `search.GradientMatching.run` for the arguments; `search` takes a checkpoint to go on from."""
-    if store is not None and store.complete:
-        return kept(store)
-    if isinstance(snapshots, int):
-        snapshots = [round(i * steps / snapshots) for i in range(snapshots + 1)] if snapshots else []
-    result, resume = Result(), None
-    if store is not None and "checkpoint" in store.names():
-        last = _read(store, "checkpoint")
-        result, resume = Result(**last["result"]), last["search"]
-    done = sum(map(len, result.traces))
-    with tqdm(total=restarts * (steps + 1), initial=done, disable=not progress, desc="search", leave=False) as bar:
+class Search:
+    """What every search of this package can do: yield its states, or run to its end."""
+
+    steps: int
+    search: Callable[..., Iterator[State]]
+
+    def run(
+        self,
+        model: nn.Module,
+        leak: Leak,
+        seed: int = 0,
+        restarts: int = 1,
+        snapshots: int | Sequence[int] = 10,
+        store: Run | None = None,
+        progress: bool = True,
+        **how: Any,
+    ) -> Result:
+        """Search to the end and keep the best images by the search's own score.
+
+        snapshots: how many states to keep, evenly spread over the steps, or which steps to keep.
+        store: a run of the store; the search is kept there every 20 seconds, and called again it goes on from there.
+        progress: show a bar.  model, leak, seed, restarts and whatever else: see `search`.
+        Raises ValueError where no state had a finite loss.
+        """
+        if store is not None and store.complete:
+            return Result(**_read(store, "result"))
+        if isinstance(snapshots, int):
+            snapshots = [round(i * self.steps / snapshots) for i in range(snapshots + 1)] if snapshots else []
+        result, resume = Result(), None
+        if store is not None and "checkpoint" in store.names():
+            last = _read(store, "checkpoint")
+            result, resume = Result(**last["result"]), last["search"]
+        states = self.search(model, leak, seed, restarts, resume=resume, **how)
+        done, total = sum(map(len, result.traces)), restarts * (self.steps + 1)
         saved = clock = time.perf_counter()
-        for state in search(resume):
+        bar = tqdm(states, "search", total, leave=False, initial=done, disable=not progress)
+        for state in bar:
             now = time.perf_counter()
             result.seconds += now - clock
             if store is not None and now - saved > EVERY:
-                _write(store, "checkpoint", {"search": state.checkpoint(), "result": vars(result)})
+                _write(store, "checkpoint", {"search": state.checkpoint, "result": vars(result)})
                 saved = time.perf_counter()
             result.add(state, snapshots)
             bar.set_postfix_str(f"loss {state.loss:.3g}", refresh=False)
-            bar.update()
             clock = time.perf_counter()
-    if not math.isfinite(result.score):
-        raise ValueError(
-            f"the search never had a finite loss (ended by {', '.join(result.reasons)}): look for zeros, NaN or overflow "
-            "in the leak, or try a smaller lr"
-        )
-    if store is not None:
-        _write(store, "result", vars(result))
-        _write(store, "checkpoint", {})  # of no more use
-        store.finish()
-    return result
-
-
-def kept(store: Run) -> Result:
-    """What a complete run of the store found.  Raises FileNotFoundError for one that is not complete."""
-    return Result(**_read(store, "result"))
+        if not math.isfinite(result.score):
+            raise ValueError(
+                f"the search never had a finite loss (ended by {', '.join(result.reasons)}): look for zeros, NaN or overflow "
+                "in the leak, or try a smaller lr"
+            )
+        if store is not None:
+            _write(store, "result", vars(result))
+            _write(store, "checkpoint", {})  # of no more use
+            store.finish()
+        return result
 
 
 def kept_run(attack: object, seed: int, device: str, **about: Any) -> Run:

@@ -1,18 +1,17 @@
-"""Where a search looks: at all pixels, in the affine family that a batch's gradient leaves open, or along the components of public images.
+"""Where a search looks: in the affine family that a batch's gradient leaves open, or along the components of public images.
 
 A space maps latents to normalised images, differentiably, and images to the nearest latent, for noise and for starts that are given:
 
-    Pixels()                              the latent is the image
     family(model, leak)                   each patch on an affine family of few dimensions, from the first attention's weight gradient
     components(images, count, normalise)  the principal components of public images: the simplest generator there is
 
-The last two are one class, `Affine`: patches = origin + latent basis^T, where the patches of `components` are whole images.
+Both are of one class, `Affine`: patches = origin + latent basis^T, where the patches of `components` are whole images.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -20,34 +19,12 @@ from torch import Tensor
 
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.data import Normalise
-from privlab.data.images import check_range
 from privlab.leak import Leak
 
 if TYPE_CHECKING:  # timm takes seconds to import, and a player waits for searches only
     from timm.models.vision_transformer import VisionTransformer
 
 SHRINKAGE = 1e-4  # of the covariance of public patches, see `Affine.expected`
-
-
-class Space(Protocol):
-    """What a search needs of a space."""
-
-    def begin(self, images: Tensor) -> Tensor:
-        """The latent whose images are nearest to these normalised ones, (batch, channels, height, width)."""
-
-    def images(self, latent: Tensor) -> Tensor:
-        """The normalised images, (batch, channels, height, width), of a latent."""
-
-
-@dataclass(frozen=True)
-class Pixels:
-    """All images: the latent is the normalised image itself."""
-
-    def begin(self, images: Tensor) -> Tensor:
-        return images
-
-    def images(self, latent: Tensor) -> Tensor:
-        return latent
 
 
 @dataclass(frozen=True, repr=False)
@@ -154,17 +131,13 @@ def components(images: Tensor, count: int, normalise: Normalise | None = None) -
     images: (n, channels, height, width) in [0, 1], public ones.  count: components, 1 to n - 1 and at most the numbers of an image.
     normalise: the preprocessing of the model that is attacked; none if not given.
     Returns a space whose latent is (batch, 1, count): the whole image is one patch. A standard normal latent is a typical image, as far as
-    covariances tell.  Raises ValueError for images out of [0, 1], or more components than the images have.
+    covariances tell.
     """
     normalise = normalise or Normalise()
-    check_range("images", images, "give public images in [0, 1]; they are normalised here")
     _, channels, height, width = images.shape
     rows = normalise(images.double()).flatten(1)  # (n, numbers)
     mean = rows.mean(0, keepdim=True)
     _, spectrum, axes = torch.linalg.svd(rows - mean, full_matrices=False)
-    rank = int((spectrum > 1e-9 * spectrum[0]).sum())
-    if not 1 <= count <= rank:
-        raise ValueError(f"count={count}: these {len(images)} images vary in {rank} directions; give 1 to {rank}")
     deviations = spectrum[:count] / (len(images) - 1) ** 0.5
     basis = (axes[:count] * deviations[:, None]).T  # (numbers, count)
     return Affine(mean, basis, (channels, height, width), (height, width), normalise)
