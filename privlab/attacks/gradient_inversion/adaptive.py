@@ -1,8 +1,4 @@
-"""The attacker who knows the defence: what they do with noise whose size, tensor by tensor, is no secret.
-
-A defence that is safe only while nobody knows of it is not safe. `deviations` is what `defences.noise_budget.deviations` gives: parameter
-name -> standard deviation of the noise in each number. The closed forms take it as it is: patch_embedding(model, leak, noise=deviations).
-"""
+"""The attacker who knows the defence: a defence that is safe only while nobody knows of it is not safe."""
 
 from __future__ import annotations
 
@@ -19,24 +15,19 @@ from privlab.attacks.gradient_inversion.search import GradientMatching
 from privlab.leak import Leak
 from privlab.models.forward import Gradients
 
-LEFT_OVER = 0.03  # of a tensor, by which a search misses it anyway: noise below that costs nothing
+LEFT_OVER = 0.03  # of a tensor, by which a search misses it anyway
 
 
 def averaged(leaks: Sequence[Leak]) -> Leak:
-    """The mean of several rounds in which a client sent the same batch at the same weights, each time with fresh noise.
-
-    n rounds cut the noise to 1 / sqrt(n), and the deviations with it; what rounding or clipping took stays lost.
-    Returns a leak with the labels of the first.
-    """
+    """The mean of n rounds in which a client sent the same batch at the same weights: fresh noise falls to 1 / sqrt(n)."""
     return replace(leaks[0], grads={n: torch.stack([leak.grads[n] for leak in leaks]).mean(0) for n in leaks[0].grads})
 
 
 def tempered(attack: GradientMatching, leak: Leak, deviations: Mapping[str, float]) -> GradientMatching:
     """The same search, its terms on gradients now the squared distance, each tensor weighed by 1 / hypot(|g|, |noise| / LEFT_OVER).
 
-    Without noise that is `objectives.relative_distance`, which weighs every tensor alike, is best on a clean update, and the first to be
-    drowned, since small tensors drown first. A tensor counts as one, however many numbers it has.
-    deviations: a name that is missing has no noise.  The search has to be run on this leak.
+    Without noise that is `objectives.relative_distance`, which noise drowns first, since small tensors drown first.
+    deviations: parameter name -> standard deviation of the noise in each number, as `defences.noise_budget.deviations` gives them.
     """
     floor = objectives.FLOOR * leak.norm.item()
     factors = {}

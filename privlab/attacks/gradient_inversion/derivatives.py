@@ -1,19 +1,17 @@
-"""How a search differentiates a distance D between gradients by the images x.
+"""How a search differentiates a distance D between gradients by the images x: twice, or by a difference as long as that agrees.
 
-With g(x) = dL/d(weights), J = dg/dx and u = dD/dg, the derivative is J^T u. "exact" lets autograd differentiate twice. "auto" goes by
-differences as long as they agree with that: mixed derivatives commute, so J^T u is also that of dL/dx along u in the *weights*,
+With g(x) = dL/d(weights), J = dg/dx and u = dD/dg, the derivative is J^T u. Mixed derivatives commute, so it is also that of dL/dx along u
+in the *weights*, one more first derivative, for less time and without a graph of a graph:
 
-    J^T u  =  lim  [ dL/dx (weights + e u) - dL/dx (weights) ] / e,
+    J^T u  =  lim  [ dL/dx (weights + e u) - dL/dx (weights) ] / e
 
-one more first derivative, at shifted weights: less time, and no graph of a graph to keep. (Liu et al. 2019, DARTS, take their second-order
-term so; of gradient attacks breaching does, in its Pearlmutter losses.) What is ours: the second pass replays which units of ReLU were on
-in the first, and which pixel max pooling took of each window. Within one such pattern a network is smooth; between two passes with
-patterns of their own the difference is no derivative, since autograd knows nothing of units that switch.
+(Liu et al. 2019, DARTS, take their second-order term so, and breaching its Pearlmutter losses.) What is ours: the second pass replays which
+units of ReLU were on in the first, and which pixel max pooling took of each window. Within one such pattern a network is smooth; a
+difference of two patterns is no derivative, since autograd knows nothing of units that switch.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -39,15 +37,14 @@ SHIFT = 0.03  # e |u| / |weights|, over the root of the float's precision: 1e-5 
 
 
 class Forward:
-    """A model's forward pass, with care: without side effects, and for derivatives of derivatives with attention that has them.
+    """A model's forward pass, with care: without side effects, and to be differentiated `twice` with plain attention and hard sigmoids.
 
-    PyTorch's fused attention and its hard sigmoid have no second derivative. Where the model uses them and `twice` is set, plain ones take
-    their place, and for attention a warning says so unless `quiet`.
-    plain: whether the model is run as it is, without that care, which takes a millisecond a pass; None until `settle` has looked.
+    PyTorch's own have no second derivative.
+    plain: whether the model is run without that care, which takes a millisecond a pass; None until `settle` has looked.
     """
 
-    def __init__(self, model: nn.Module, twice: bool = True, quiet: bool = False) -> None:
-        self.model, self.careful, self.twice, self.quiet, self.watch = model, stateless(model), twice, quiet, _Watch()
+    def __init__(self, model: nn.Module, twice: bool = True) -> None:
+        self.model, self.careful, self.twice, self.watch = model, stateless(model), twice, _Watch()
         self.plain: bool | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -56,44 +53,32 @@ class Forward:
         if not self.twice:
             return self.careful(x)
         with sdpa_kernel(SDPBackend.MATH), self.watch:
-            logits = self.careful(x)
-        if self.watch.fused and not self.quiet:
-            self.quiet = True
-            warnings.warn(
-                f"model: {type(self.model).__name__} computes attention by a fused kernel, which cannot be differentiated twice; "
-                "the search uses PyTorch's plain attention in its place (same function, slower)",
-                stacklevel=2,
-            )
-        return logits
+            return self.careful(x)
 
     def settle(self, evaluate: Callable[[], Sequence[Tensor]]) -> None:
         """Go without care from now on if an evaluation gives the same so, to the bit, and leaves no trace in the model."""
         self.plain = False
         careful = evaluate()
-        if not (self.watch.fused or self.watch.replaced):
+        if not self.watch.noticed:
             with forgetful(self.model):
                 before, self.plain = kept(self.model), True
                 self.plain = all(map(torch.equal, careful, evaluate())) and kept(self.model) == before
 
 
 class _Watch(TorchFunctionMode):
-    """Notices calls of attention that PyTorch may fuse; puts for a hard sigmoid what it is made of."""
+    """Notices attention that PyTorch may fuse, and hard sigmoids, for which it puts what they are made of."""
 
-    fused = replaced = False
+    noticed = False
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.fused |= func in (F.scaled_dot_product_attention, F.multi_head_attention_forward)
+        self.noticed |= func in (F.scaled_dot_product_attention, F.multi_head_attention_forward, F.hardsigmoid)
         if func is F.hardsigmoid:
-            self.replaced = True
             return F.relu6((args[0] if args else (kwargs or {})["input"]) + 3) / 6
         return func(*args, **(kwargs or {}))
 
 
 def assert_twice_differentiable(update: Iterable[Tensor]) -> None:
-    """RuntimeError where a graph goes through a function that was marked as once differentiable.
-
-    PyTorch raises one itself, but only if its own derivative is asked for: on the way to other inputs it takes that part as constant.
-    """
+    """RuntimeError where a graph goes through a function marked as once differentiable, which PyTorch may take as constant."""
     seen, left = set(), [g.grad_fn for g in update if g.grad_fn is not None]
     while left:
         node = left.pop()
@@ -101,19 +86,16 @@ def assert_twice_differentiable(update: Iterable[Tensor]) -> None:
             continue
         seen.add(node)
         if node.name().endswith("::Error"):
-            raise RuntimeError(
-                "model: it holds a function that was marked with @once_differentiable, and the search has to differentiate twice; put "
-                "another in its place"
-            )
+            raise RuntimeError("model: a function in it is marked with @once_differentiable; put another in its place")
         left += [following for following, _ in node.next_functions if following is not None]
 
 
 def is_repeatable(model: nn.Module) -> bool:
     """Whether a second forward pass is like the first: no layer draws at random, no BatchNorm takes the batch's own statistics."""
-    for layer in model.modules():
+    for layer in filter(lambda layer: layer.training, model.modules()):
         shares = [getattr(layer, name, 0) for name in ("p", "drop_prob", "dropout")]  # of torch's and timm's layers
         drops = any(isinstance(share, float) and share > 0 for share in shares)
-        if layer.training and (drops or isinstance(layer, nn.RReLU | nn.modules.batchnorm._BatchNorm)):
+        if drops or isinstance(layer, nn.RReLU | nn.modules.batchnorm._BatchNorm):
             return False
     return True
 
@@ -121,7 +103,7 @@ def is_repeatable(model: nn.Module) -> bool:
 class Difference:
     """J^T u by two first derivatives.  parameters: the weights of the model that u is of; while the second is taken they are shifted.
 
-    The pattern of nn.ReLU and nn.MaxPool2d is replayed; other kinks, and those of functions such as F.relu, are not known.
+    Kinks of other layers than nn.ReLU and nn.MaxPool2d, and of functions such as F.relu, are not known.
     """
 
     def __init__(self, model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
@@ -132,7 +114,7 @@ class Difference:
         self.layers: list[Any] = [m for m in model.modules() if type(m) in (nn.ReLU, nn.MaxPool2d)]
 
     def update(self, loss: Callable[[Forward], Tensor], inputs: Sequence[Tensor]) -> Gradients:
-        """dL/d(weights) without a graph; dL/d(inputs) and the pattern are noted for `vjp`.  loss: of this forward pass."""
+        """dL/d(weights), as leaves; dL/d(inputs) and the pattern are noted for `vjp`.  loss: of this forward pass."""
         wanted = [*inputs, *self.parameters.values()]
 
         def gradients() -> Sequence[Tensor]:
@@ -144,7 +126,7 @@ class Difference:
         with self._instead(partial(_record, self.pattern)):
             both = gradients()
         self.here = both[: len(inputs)]
-        return dict(zip(self.parameters, both[len(inputs) :], strict=True))
+        return {n: g.requires_grad_() for n, g in zip(self.parameters, both[len(inputs) :], strict=True)}
 
     def vjp(self, loss: Callable[[Forward], Tensor], inputs: Sequence[Tensor], u: Sequence[Tensor]) -> list[Tensor]:
         """J^T u for each of the inputs, where `update` was taken last."""
@@ -208,9 +190,11 @@ def agree(exact: Sequence[Tensor], direct: Sequence[Tensor], through: Sequence[T
 
 def once_differentiable(distance: Objective) -> Objective:
     """The same distance, faster where it has to be differentiated by the gradients only once."""
-    if distance is not objectives.cosine_distance:
-        return distance
-    return lambda _, grads, leak: _Cosine.apply(leak, *(grads[name] for name in leak.grads))
+
+    def cosine(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
+        return _Cosine.apply(leak, *(grads[name] for name in leak.grads))
+
+    return cosine if distance is objectives.cosine_distance else distance
 
 
 class _Cosine(torch.autograd.Function):

@@ -1,10 +1,9 @@
 """Damped Gauss-Newton on gradient matching: a search that knows how the update bends the space of images, without ever forming a matrix.
 
-The update is a function g of the images, and the client's is g*. Where the loss is a sum of squares of residuals r, such as
-(g - g*) / |g*| parameter by parameter, a step s solves (J^T J + damping) s = -J^T r, J = dr / d(images), by conjugate gradients (Martens
-2010 for networks; Nocedal and Wright 2006, chapter 10). With the graph of r kept, J^T u is one backward pass; and since it is linear in u,
-the derivative of <J^T u, v> along u is J v, one more, whatever u: a third of the time of PyTorch's forward mode or less.
-First-order searches, the papers' all, see J^T r alone: where J is ill-conditioned they crawl. Not in the papers of this book.
+The loss is a sum of squares of residuals r, such as (g - g*) / |g*| tensor by tensor, of the update g and the client's g*. A step s solves
+(J^T J + damping) s = -J^T r, J = dr / d(images), by conjugate gradients (Martens 2010; Nocedal and Wright 2006, chapter 10). With the graph
+of r kept, J^T u is one backward pass; it is linear in u, so the derivative of <J^T u, v> along u is J v, one more, whatever u: a third of
+the time of PyTorch's forward mode. First-order searches see J^T r alone: where J is ill-conditioned they crawl. Not in the papers.
 """
 
 from __future__ import annotations
@@ -20,18 +19,15 @@ from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion import label_recovery, objectives, priors
 from privlab.attacks.gradient_inversion.derivatives import Forward, assert_twice_differentiable
-from privlab.attacks.gradient_inversion.results import Search, State
+from privlab.attacks.gradient_inversion.results import Checkpoint, Search, State
 from privlab.attacks.gradient_inversion.search import Space, prepare, starts
 from privlab.leak import Leak
 from privlab.models.forward import Gradients
 
-SMOOTHNESS = (
-    0.3  # so weak that a smoother image cannot win: photographs differ in squared variation by 1 at most (CIFAR-10)
-)
+SMOOTHNESS = 0.3  # too weak for a smoother image to win: photographs differ in squared variation by 1 at most
 DAMPING = 1e-2  # to begin with, in units of the mean diagonal of J^T J
 LEAST = 8  # passes of the shortest step: a look, the graph, downhill, the unit, one iteration, what is promised, a look
-INNER = 40  # iterations of conjugate gradients at most
-TOLERANCE = 0.05  # fewer of them where so small a share of the residual is left
+INNER, TOLERANCE = 40, 0.05  # iterations of conjugate gradients at most, and the share of the residual that ends them
 PAIRS = 100  # (v, J^T J v) of earlier iterations, from which the next system is preconditioned
 Pairs = list[tuple[Tensor, Tensor]]
 
@@ -40,13 +36,11 @@ Pairs = list[tuple[Tensor, Tensor]]
 class GaussNewton(Search):
     """Search, from noise, for images whose gradients are the leak's, by damped Gauss-Newton.
 
-    The loss is `objectives.relative_distance` and 0.3 times `priors.squared_variation`, which counts as much as the distance is worth: less
-    and less while the distance falls, and no less than noise in the leak allows. The damping is a fourth of itself after a step that gained
-    more than half of what was promised, four times it after one that gained less than a quarter, or lost; a step that loses is taken back.
-    Pixels stay in [0, 1]: those at an edge that want to leave are held there while the rest is solved for, then all are clamped.
+    The loss is `objectives.relative_distance` and 0.3 times `priors.squared_variation` times the least distance so far. The damping is a
+    fourth of itself after a step that gained more than half of what was promised, four times it after one that gained less than a quarter;
+    a step that loses is taken back. Pixels at an edge of [0, 1] that want to leave are held there while the rest is solved for.
 
     steps: each solves one linear system.  passes: stop where so many are spent, if given; see `search` for what counts as one.
-    Where the leak holds no labels, `label_recovery.row_minimum` reads them.
     """
 
     steps: int = 30
@@ -54,9 +48,8 @@ class GaussNewton(Search):
 
     def __post_init__(self) -> None:
         if self.steps < 1 or (self.passes is not None and self.passes < LEAST):
-            raise ValueError(
-                f"steps={self.steps}, passes={self.passes}: give 1 step or more, and {LEAST} passes or more, or None"
-            )
+            spent = f"steps={self.steps}, passes={self.passes}"
+            raise ValueError(f"{spent}: give 1 step or more, and {LEAST} passes or more, or None")
 
     def __repr__(self) -> str:
         limit = f" or {self.passes:,} passes" if self.passes else ""
@@ -64,22 +57,15 @@ class GaussNewton(Search):
 
     @torch.enable_grad()
     def search(
-        self,
-        model: nn.Module,
-        leak: Leak,
-        seed: int = 0,
-        restarts: int = 1,
-        start: Tensor | None = None,
-        resume: dict[str, Any] | None = None,
-        space: Space | None = None,
-    ) -> Iterator[State]:
-        """Yield a `State` before each step and one after the last, as the first-order searches do; see `search.GradientMatching.search`.
+        self, model: nn.Module, leak: Leak, seed: int = 0, restarts: int = 1, start: Tensor | None = None,
+        resume: Checkpoint | None = None, space: Space | None = None,
+    ) -> Iterator[State]:  # fmt: skip
+        """Yield a `State` before each step and one after the last; for the arguments see `search.GradientMatching.search`.
 
-        start: images to begin with, in place of noise: what a first-order search has found, for a warm start.
         `evaluations` counts passes: one for the residuals at a point, one for the graph of J^T u there, one for each J v and each J^T u.
         (A step of a first-order search takes two: the gradient, and its derivative.)  `score` is the relative distance.
         A restart ends by "steps", "passes", "not finite", or "stuck": no step helps at any damping.
-        Raises ValueError for a leak without gradients, RuntimeError for a model that cannot be differentiated so often.
+        Raises RuntimeError for a model that cannot be differentiated so often.
         """
         parameters, leak = prepare(model, leak, label_recovery.row_minimum)
         forward = Forward(model)
@@ -90,7 +76,7 @@ class GaussNewton(Search):
 class Point:
     """The residuals r at one latent, and products with their Jacobian J = dr / d(latent) there.
 
-    r has two parts: how the update differs from the leak's, tensor by tensor, and the images' roughness, each square of which counts `rough`.
+    r: how the update differs from the leak's, tensor by tensor, and the images' roughness, whose squares count `rough`.
     """
 
     rough = 0.0
@@ -152,7 +138,7 @@ class _Trajectory:
         """Normalised images, with a graph to the latent."""
         return latent if self.space is None else self.space.images(latent)
 
-    def states(self, resume: dict[str, Any] | None) -> Iterator[State]:
+    def states(self, resume: Checkpoint | None) -> Iterator[State]:
         if resume and resume["restart"] == self.restart:
             self.step, self.points, self.passes, self.damping, self.best_loss, self.scale = resume["numbers"]
             self.latent = resume["latent"].to(self.latent)

@@ -6,14 +6,11 @@
     bias_minimum   no paper's: the same reading of the bias         distinct labels; sure for one image on any network
     bias_counts    after Wainakh et al. 2022 (LLG)                  any labels, repeats too; sure for one image on any network
 
-All follow from one identity. Let image b enter the last layer as features f_b and leave it with probabilities p_b. The mean cross-entropy
-has the derivative c_bi = p_bi - [i is the label of b] at logit i, negative at b's label and nowhere else, so
-
-    G_i = 1/B sum_b c_bi f_b  (features,)          g_i = 1/B sum_b c_bi          row i of the weight's gradient, and the bias's
-
-For one image every row is f, stretched by c_i; only the label's points the other way, and it is as long as all the others together.
-The rules need cross-entropy on whole labels. They read the leak and the model's layout, never `leak.labels`, and give (batch,) int64 in no
-order of the images. Each raises ValueError for a batch that it cannot tell, and for a gradient that is missing or zero.
+Image b enters the last layer as features f_b and leaves it with probabilities p_b. The mean cross-entropy has the derivative
+c_bi = p_bi - [i is b's label] at logit i, negative at the label alone. So row i of the weight's gradient is G_i = 1/B sum_b c_bi f_b, and
+that of the bias g_i = 1/B sum_b c_bi. For one image every row is f, stretched; only the label's points the other way.
+The rules read the leak and the model's layout, never `leak.labels`, and give (batch,) int64 in no order of the images. Each raises
+ValueError for a batch that it cannot tell, and for a gradient that is missing or zero.
 """
 
 from __future__ import annotations
@@ -30,18 +27,17 @@ from privlab.leak import Leak
 
 
 def row_sum(model: nn.Module, leak: Leak) -> Tensor:
-    """The row of the weight's gradient with the smallest sum: c_i s, with s the sum of the features (Zhao et al. 2020).
+    """The row with the smallest sum: c_i s, with s the sum of the features (Zhao et al. 2020).
 
-    s has to be above 0, as behind a ReLU. Behind a fresh LayerNorm it is 0, and the answer is rounding; use `row_products` there.
+    s has to be above 0, as behind a ReLU. Behind a fresh LayerNorm it is 0, and the answer is rounding.
     """
     return _rows(model, leak, single="row_sum").sum(1).argmin()[None]
 
 
 def row_products(model: nn.Module, leak: Leak) -> Tensor:
-    """The row of the weight's gradient that points away from every other (Lu et al. 2022, Algorithm 2).
+    """The row that points away from every other: G_i . G_j < 0 exactly where one of the two is the label's (Lu et al. 2022, Algorithm 2).
 
-    G_i . G_j = c_i c_j |f|^2 is negative exactly where one of the two is the label's. The paper asks for no positive product; here it is
-    the row whose cosines with the others have the smallest sum: the same row, and noise that turns a few products leaves an answer.
+    Here the one whose cosines with the others have the smallest sum: the same, and noise that turns a few leaves an answer.
     """
     rows = _rows(model, leak, single="row_products")
     peaks = rows.abs().amax(1, keepdim=True)  # divided out first: squares of small numbers vanish in float32
@@ -52,16 +48,15 @@ def row_products(model: nn.Module, leak: Leak) -> Tensor:
 
 
 def row_minimum(model: nn.Module, leak: Leak) -> Tensor:
-    """The rows of the weight's gradient that hold the most negative numbers, the lowest first (Hatamizadeh et al. 2022, eq. 2).
+    """The rows that hold the most negative numbers, the lowest first (Hatamizadeh et al. 2022, eq. 2).
 
-    Right for one image if max_j f_j / -min_j f_j > max_i p_i / (1 - p_label), i other than the label, about 1 / classes on a fresh network;
-    always on features >= 0. For distinct labels as long as the probabilities are small.
+    Right for one image if max_j f_j / -min_j f_j > max_i p_i / (1 - p_label), i other than the label; always on features >= 0.
     """
     return _smallest(_rows(model, leak).amin(1), leak)
 
 
 def bias_minimum(model: nn.Module, leak: Leak) -> Tensor:
-    """The smallest numbers of the bias's gradient, g_i = mean_b p_bi - (1/B if i is a label), the lowest first; in no paper of this book.
+    """The smallest numbers of the bias's gradient, the lowest first; in no paper of this book.
 
     Right for distinct labels if and only if no label's mean probability exceeds an absent class's by 1/B or more.
     """
@@ -69,11 +64,10 @@ def bias_minimum(model: nn.Module, leak: Leak) -> Tensor:
 
 
 def bias_counts(model: nn.Module, leak: Leak) -> Tensor:
-    """How often each class occurs, sorted: take the smallest number of the bias's gradient, add 1/B to it, B times over.
+    """Labels sorted, repeats too: take the smallest number of the bias's gradient, add 1/B to it, B times (after Wainakh et al. 2022).
 
-    g_i = m_i - n_i/B, with m_i the mean probability of class i and n_i the number of its images: to name one is to undo its pull.
-    Right if and only if max of m_i over the classes present < min of m_i over all classes + 1/B. Unlike the others it reads the
-    gradient's size: one that was clipped must be scaled back first.  Source: after Wainakh et al. 2022, PoPETs, which reads the rows.
+    g_i = m_i - n_i/B, with m_i the mean probability of class i and n_i the number of its images. Right if and only if max of m_i over the
+    classes present < min of m_i over all classes + 1/B. It reads the gradient's size: one that was clipped must be scaled back first.
     """
     gradient = len(_heads(model)) * _gradient(model, leak, "bias").double()  # (classes,); logits are the heads' mean
     pulls = torch.arange(leak.batch_size).to(gradient) / leak.batch_size  # (batch,)
@@ -93,20 +87,15 @@ def overlap(labels: Tensor, truth: Tensor) -> float:
 
 
 def classifier(model: nn.Module) -> str:
-    """The name of the layer that makes the logits: "fc", "head", "head.fc", "classifier.linear", ...
-
-    It is the last nn.Linear, or convolution of 1 x 1, of what timm calls the classifier (a distilled model has two: of the first), or of a
-    model that is not timm's.  Raises ValueError where there is none.
+    """The name of the layer that makes the logits, such as "head.fc": the last nn.Linear, or convolution of 1 x 1, of what timm calls the
+    classifier (of a distilled model the first), or of a model that is not timm's.  Raises ValueError where there is none.
     """
     head = [*_heads(model)[0].modules()]
     for name, layer in reversed([*model.named_modules()]):
         pointwise = isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1)  # behind pooling
         if layer in head and (isinstance(layer, nn.Linear) or pointwise):
             return name
-    raise ValueError(
-        f"model: {type(model).__name__} ends in no nn.Linear, which the rules for labels read; build it with num_classes=10, say, or "
-        "give the attack its labels"
-    )
+    raise ValueError(f"model: {type(model).__name__} ends in no nn.Linear to read labels from; give them with the leak")
 
 
 def _heads(model: Any) -> list[nn.Module]:
@@ -118,10 +107,8 @@ def _heads(model: Any) -> list[nn.Module]:
 def _rows(model: nn.Module, leak: Leak, single: str = "") -> Tensor:
     """The weight's gradient, (classes, features).  single: the rule that takes one image only."""
     if single and leak.batch_size != 1:
-        raise ValueError(
-            f"leak.batch_size={leak.batch_size}, and label_recovery.{single} tells the label of 1 image; "
-            "for a batch try label_recovery.bias_counts, or label_recovery.row_minimum if its labels are distinct"
-        )
+        what = f"leak.batch_size={leak.batch_size}, and label_recovery.{single} tells the label of 1 image"
+        raise ValueError(f"{what}; for a batch try label_recovery.bias_counts")
     return _gradient(model, leak, "weight").flatten(1)
 
 
@@ -129,18 +116,14 @@ def _gradient(model: nn.Module, leak: Leak, leaf: str) -> Tensor:
     """The classifier's gradient, in float32 at least."""
     name = f"{classifier(model)}.{leaf}".lstrip(".")
     if name not in leak.grads or not leak[name].any():
-        raise ValueError(
-            f"leak: the gradient of {name!r}, from which this rule reads the labels, is missing, or zero as of an image learnt by heart; "
-            "give labels with the leak, or let an attack search for them"
-        )
+        what = f"leak: the gradient of {name!r}, from which this rule reads the labels, is missing, or zero"
+        raise ValueError(f"{what}; give labels with the leak, or let an attack search for them")
     return leak[name].to(torch.promote_types(leak[name].dtype, torch.float32))
 
 
 def _smallest(scores: Tensor, leak: Leak) -> Tensor:
     """The classes of the batch_size smallest scores, the smallest first."""
     if leak.batch_size > len(scores):
-        raise ValueError(
-            f"leak.batch_size={leak.batch_size} cannot hold distinct labels of {len(scores)} classes, as this rule assumes; "
-            "try label_recovery.bias_counts, or give labels with the leak"
-        )
+        what = f"leak.batch_size={leak.batch_size} cannot hold distinct labels of {len(scores)} classes"
+        raise ValueError(f"{what}; try label_recovery.bias_counts, or give labels with the leak")
     return scores.argsort(stable=True)[: leak.batch_size]

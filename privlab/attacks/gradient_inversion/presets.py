@@ -42,8 +42,7 @@ def inverting_gradients(steps: int = 3000, tv: float = 1e-4) -> GradientMatching
 def annealed(steps: int = 200, tv: tuple[float, float] = (0.02, 1e-5)) -> GradientMatching:
     """Ours, for few steps: inverting_gradients with a smoothness that fades from tv[0] to tv[1] and steps that shrink to nothing.
 
-    Strong smoothness finds the coarse picture within tens of steps, and then hides the fine one. The first step is the longer the
-    fewer there are, so that a pixel can always cross its range a few times.
+    Strong smoothness finds the coarse picture within tens of steps, and then hides the fine one.
     """
     smooth = Term("smoothness", tv[0], total_variation, end=tv[1], of="images")
     terms = (Term("gradients", 1.0, cosine_distance), smooth)
@@ -54,7 +53,7 @@ def quasi_newton(steps: int = 8, smoothness: tuple[float, float] = (0.3, 1e-2)) 
     """Ours, for networks without ReLU: L-BFGS on the relative distance, which weighs every tensor alike, with a smoothness that fades.
 
     steps: of up to 20 evaluations each. On a small ViT eight of them find 18 to 30 dB where eighty steps of `annealed`, at half the time,
-    find 13 to 16; `adaptive.tempered` is for updates with noise, in which small tensors are the first to drown.
+    find 13 to 16. For updates with noise see `adaptive.tempered`.
     """
     smooth = Term("smoothness", smoothness[0], priors.squared_variation, end=smoothness[1], of="images")
     terms = (Term("gradients", 1.0, objectives.relative_distance), smooth)
@@ -74,8 +73,7 @@ def april(steps: int = 1500, alpha: float = 1.0, distance: Objective = squared_d
     """APRIL by optimisation (Lu et al. 2022, eq. 12, Algorithm 2): squared distance, and the position gradient's direction.
 
     alpha: weight of the direction; the paper gives none.  distance: another than the paper's.
-    Where the leak misses the position's gradient, a warning says so, and what is left is DLG's squared distance, as the paper has it
-    (section 4.2).
+    Where the leak misses the position's gradient, a warning says so, and DLG is left, as in the paper (section 4.2).
     """
     terms = (Term("gradients", 1.0, distance), Term("position", alpha, objectives.position_direction))
     return GradientMatching(terms, steps, schedule=cosine, labels=one_or_many)
@@ -84,10 +82,7 @@ def april(steps: int = 1500, alpha: float = 1.0, distance: Objective = squared_d
 def april_balanced(
     steps: int, model: nn.Module, leak: Leak, seed: int = 0, distance: Objective = squared_distance
 ) -> GradientMatching:
-    """APRIL with an alpha by rule: what the distance has to fall over what the cosine has to rise, where a search of this seed begins.
-
-    The paper names no alpha. This one needs nothing but the leak, so an attacker can follow it.
-    """
+    """APRIL with an alpha by rule: what the distance has to fall over what the cosine has to rise, where a search of this seed begins."""
     begin = next(april(steps, distance=distance).search(model, leak, seed)).losses
     alpha = begin["gradients"] / max(1 + begin["position"], 1e-6) if "position" in begin else 1.0  # see the warning
     return april(steps, alpha, distance)
@@ -107,8 +102,8 @@ def lu2022(steps: int = 1500) -> dict[str, GradientMatching]:
 def gradinversion(steps: int = 20_000, prior: nn.Module | None = None, group: int = 2) -> GradientMatching:
     """GradInversion (Yin et al. 2021): distance layer by layer, BatchNorm statistics of the victim, and seeds that agree with one another.
 
-    prior: the network whose BatchNorm statistics are to be met: the victim itself, if it has any; without it, that term is left out
-    (GradInversion on a ViT, Hatamizadeh et al. 2022, Table 1).  The noise that the authors add in each step is left out.
+    prior: the victim itself, if it has such statistics; without it, that term is left out (on a ViT, Hatamizadeh et al. 2022, Table 1).
+    The noise that the authors add in each step is left out.
     """
     terms = (
         Term("gradients", 1e-3, layer_norms),
@@ -130,10 +125,9 @@ def gradvit(
     separate network (eq. 6).  For Table 2's rows take terms away: `gradvit(...).without("patches")`, `.unscheduled()`.
     prior: the separate network, such as `pretrained_networks.efficientnet_lite0()`; without it, there is no image prior.
     group: seeds that the registration holds together; the paper does not say how many.  1 leaves the registration out.
-    patch: side of a patch in pixels; the victim's own if not given.
-    Pixels are put back into [0, 1] after each step, and no step length but Adam's 0.1 is named: the box is ours, as in every preset here.
+    patch: side of a patch in pixels; the victim's own if not given.  The box is ours, as in every preset here.
     image, size, relative: weight of the statistics, and how they are taken, see `priors.BatchNormStatistics`. The paper's 0.2 fits
-    the statistics of MoCo's ResNet-50; those of EfficientNet-lite0 are a thousand times larger, and need another, or relative=True.
+    MoCo's ResNet-50; the statistics of EfficientNet-lite0 are a thousand times larger, and need another, or relative=True.
     """
     late, halved = ((0.0, 0.0), (0.5, 1.0)), ((0.0, 1.0), (0.5, 0.5))
     terms = (
@@ -150,8 +144,7 @@ def gradvit(
 def deep_inversion(steps: int = 2000, prior: nn.Module | None = None) -> GradientMatching:
     """DeepInversion (Yin et al. 2020), a baseline that looks at no gradient: images that the victim takes for these labels.
 
-    prior: the network whose BatchNorm statistics are to be met: the victim itself, if it has any.
-    The weights are ours; theirs are for a batch of 224-pixel images and thousands of steps.
+    prior: the victim itself, if it has BatchNorm statistics.  The weights are ours; theirs are for 224 pixels and thousands of steps.
     """
     seen = Term("class", 1.0, priors.Classification(), of="images")
     terms = (seen, *_statistics(0.05, prior), Term("pixels", 1e-4, pixel_norm, of="images"), SMOOTH)

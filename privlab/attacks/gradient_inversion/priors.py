@@ -1,6 +1,5 @@
 """What an attack assumes about images: each a function (normalised images, their gradients, leak) -> scalar that needs no gradients.
 
-One that has to know the victim has a method `prepare(model, leak)`, called once before a search: it gives the function to use.
 Norms are taken over the whole batch, as the papers do; where one is zero, its gradient is zero too.
 """
 
@@ -22,18 +21,14 @@ from privlab.models.forward import RightGradients, preprocessing, stateless
 
 
 def total_variation(images: Tensor, *_: object) -> Tensor:
-    """Mean absolute difference between neighbouring pixels, down and across added (Geiping et al. 2020, eq. 4).
-
-    Of the normalised images, so that a weight means the same for every data set.
-    """
+    """Mean absolute difference between neighbouring pixels, down and across added (Geiping et al. 2020, eq. 4)."""
     return images.diff(dim=-1).abs().mean() + images.diff(dim=-2).abs().mean()
 
 
 def total_variation_norm(images: Tensor, *_: object) -> Tensor:
     """Euclidean norms of the differences between neighbours, added: across, down and along both diagonals.
 
-    The form of DeepInversion, GradInversion (Yin et al. 2020, 2021) and GradViT (Hatamizadeh et al. 2022, eq. 11): it grows with the size
-    of images and batch, where `total_variation` does not.
+    As in DeepInversion, GradInversion (Yin et al. 2020, 2021) and GradViT (Hatamizadeh et al. 2022, eq. 11).
     """
     falling = images[..., 1:, 1:] - images[..., :-1, :-1]
     rising = images[..., 1:, :-1] - images[..., :-1, 1:]
@@ -41,7 +36,7 @@ def total_variation_norm(images: Tensor, *_: object) -> Tensor:
 
 
 def squared_variation(images: Tensor, *_: object) -> Tensor:
-    """Mean squared difference between neighbouring pixels, down and across added: a sum of squares, which `total_variation` is not."""
+    """Mean squared difference between neighbouring pixels, down and across added."""
     return torch.stack([part.square().sum() for part in neighbours(images)]).sum()
 
 
@@ -59,7 +54,6 @@ def pixel_norm(images: Tensor, *_: object) -> Tensor:
 class PatchJoints:
     """Sum over the joints between rows and columns of patches of the L2 norm of the jump across (Hatamizadeh et al. 2022, eq. 8).
 
-    A joint goes through the whole image, and its norm over the whole batch; what lies inside the patches does not matter.
     patch: pixels a side, or (down, across); read from the model by `prepare` if not given, which raises ValueError where there is none.
     """
 
@@ -68,9 +62,7 @@ class PatchJoints:
     def __call__(self, images: Tensor, *_: object) -> Tensor:
         down, across = (self.patch, self.patch) if isinstance(self.patch, int) else self.patch or (0, 0)
         rows = images[:, :, down::down] - images[:, :, down - 1 : -1 : down]  # (batch, channels, joints, width)
-        columns = (
-            images[..., across::across] - images[..., across - 1 : -1 : across]
-        )  # (batch, channels, height, joints)
+        columns = images[..., across::across] - images[..., across - 1 : -1 : across]  # (..., height, joints)
         return vector_norm(rows, dim=(0, 1, 3)).sum() + vector_norm(columns, dim=(0, 1, 2)).sum()
 
     def prepare(self, model: nn.Module, leak: Leak) -> PatchJoints:
@@ -84,17 +76,14 @@ class PatchJoints:
 class BatchNormStatistics:
     """How far the images' statistics are from those that a network was trained on (Hatamizadeh et al. 2022, eq. 4).
 
-    Over the BatchNorm2d layers of a network, the sum of two L2 norms: of (mean over batch and map of what enters the layer - its
-    running mean) and of (variance - its running variance), each a vector of channels. The variance divides by the number of values,
-    as BatchNorm does in training: our choice, the paper does not say.
+    Over the BatchNorm2d layers, the sum of two L2 norms: of (mean over batch and map of what enters - running mean) and of (variance -
+    running variance), each a vector of channels. The variance divides by the number of values: our choice, the paper does not say.
 
-    network: trained, with BatchNorm2d layers; a copy is taken, in eval mode. GradViT takes one that is not the victim, see
-        `models.pretrained_networks`.
-    size: resize the images to so many pixels a side first, bilinearly (smoothed where they shrink).
-    relative: count means in units of the running deviation and variances in units of the running variance. The papers do not; but
-        these differ a thousandfold between networks (and layers), and a weight that fits one of them fits no other.
-    Images come as the victim takes them, and are mapped to what the network takes (`forward.preprocessing`); grey ones are repeated over
-    its channels.  Raises ValueError for a network without running statistics.
+    network: trained, with BatchNorm2d layers; a copy is taken, in eval mode. GradViT's is not the victim, see `models.pretrained_networks`.
+    size: resize the images to so many pixels a side first, bilinearly.
+    relative: count means in units of the running deviation and variances in units of the running variance: these differ a thousandfold
+        between networks, and a weight that fits one of them fits no other. The papers do not.
+    Images come as the victim takes them; grey ones are repeated over channels.  Raises ValueError for a network without such layers.
     """
 
     network: nn.Module
@@ -104,10 +93,8 @@ class BatchNormStatistics:
     def __post_init__(self) -> None:
         object.__setattr__(self, "network", copy.deepcopy(self.network).eval().requires_grad_(False))
         if not self._layers():
-            raise ValueError(
-                f"network: {type(self.network).__name__} has no BatchNorm2d layer with running statistics; "
-                "give one that has, such as pretrained_networks.efficientnet_lite0()"
-            )
+            what = f"network: {type(self.network).__name__} has no BatchNorm2d layer with running statistics"
+            raise ValueError(f"{what}; give one that has, such as pretrained_networks.efficientnet_lite0()")
 
     def __call__(self, images: Tensor, _: object, leak: Leak) -> Tensor:
         pixels, normalise = leak.normalise.inverse(images), preprocessing(self.network)
@@ -149,10 +136,7 @@ class BatchNormStatistics:
 
 @dataclass(frozen=True)
 class Classification:
-    """Cross-entropy of the victim's logits on the images against the leak's labels: DeepInversion's objective (Yin et al. 2020).
-
-    It matches no gradients, and is nothing before `prepare`, which raises ValueError for a leak without labels.
-    """
+    """Cross-entropy of the victim's logits on the images against the leak's labels: DeepInversion's objective (Yin et al. 2020)."""
 
     def prepare(self, model: nn.Module, leak: Leak) -> Callable[..., Tensor]:
         if leak.labels is None:
@@ -168,11 +152,9 @@ class Registration:
     """How far each of several searches is from what they agree on (Hatamizadeh et al. 2022, eqs. 9 and 10).
 
     Every member is aligned to the pixelwise mean of all, image by image; the consensus is the mean of the aligned members; the value
-    is each member's L2 distance to it, over its whole batch. The alignment is found on copies without gradients, its application is
-    differentiable: gradients reach the images through the member and through the consensus.
+    is each member's L2 distance to it, over its whole batch. Gradients reach the images through the member and through the consensus.
 
-    align: "shift", by whole pixels: cross-correlation of the means over channels; "none". The paper aligns with RANSAC-Flow, which brings
-        two trained networks of its own, from no package that could be pinned.
+    align: "shift", by whole pixels: cross-correlation of the means over channels; "none". The paper aligns with RANSAC-Flow.
     Called with images (group, batch, channels, height, width); returns (group,).
     """
 

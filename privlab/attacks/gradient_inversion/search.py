@@ -1,7 +1,6 @@
 """Gradient matching: look for images whose gradient is the one that the client sent.
 
-The papers differ in what they compare and what they assume about images, not in how they search. So an attack is a tuple of `Term`s
-and a handful of numbers, and one loop serves them all; `presets.py` holds the papers' own.
+The papers differ in what they compare and assume, not in how they search: an attack is a tuple of `Term`s and some numbers, for one loop.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion import derivatives, label_recovery
 from privlab.attacks.gradient_inversion.derivatives import Difference, Forward
-from privlab.attacks.gradient_inversion.results import Search, State
+from privlab.attacks.gradient_inversion.results import Checkpoint, Search, State
 from privlab.data.images import check_range
 from privlab.leak import Leak
 from privlab.models.forward import Gradients
@@ -32,25 +31,22 @@ LONG = 50  # exact evaluations behind which a search sees whether it can do with
 
 
 class Space(Protocol):
-    """Where a search looks: what makes images of a latent. See `search_spaces`."""
+    """What a search looks in, such as one of `search_spaces`: makes normalised images of a latent, and of images the nearest latent."""
 
-    def begin(self, images: Tensor) -> Tensor:
-        """The latent whose images are nearest to these normalised ones, (batch, channels, height, width)."""
-
-    def images(self, latent: Tensor) -> Tensor:
-        """The normalised images, (batch, channels, height, width), of a latent; differentiable."""
+    def begin(self, images: Tensor) -> Tensor: ...
+    def images(self, latent: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)
 class Term:
     """One summand of an attack's loss.
 
-    value: (normalised images, their gradients, the leak) -> scalar. One that has to know the victim has a method
-        `prepare(model, leak)`, called before the search: it gives the value to use, or None to leave the term out.
+    value: (normalised images, their gradients, the leak) -> scalar; or what has a method `prepare(model, leak)`, called before the search:
+        it gives the value to use, or None to leave the term out.
     stages: pairs (part of the run from 0 to 1, factor): from there on the weight is multiplied by the factor; 0 switches it off.
     end: the weight that it has fallen or risen to at the end of the run, by the same factor in each step; None leaves it as it is.
-    of: what it looks at: "gradients"; "images" alone; or "group": the images of all seeds (group, batch, channels, height, width)
-        at once, of which it makes one value a seed.
+    of: what it looks at: "gradients"; "images" alone; or "group": those of all seeds (group, batch, channels, height, width) at once, of
+        which it makes one value a seed.
     """
 
     name: str
@@ -62,14 +58,12 @@ class Term:
 
     def __post_init__(self) -> None:
         parts = [part for part, _ in self.stages]
-        if not parts or parts[0] != 0 or parts != sorted({*parts}) or parts[-1] >= 1:
-            raise ValueError(
-                f"stages={self.stages} of term {self.name!r} do not divide a run; give pairs (part of the run, factor) "
-                "that begin at 0 and rise to below 1, such as ((0, 1), (0.5, 0.5))"
-            )
+        if parts[:1] != [0] or parts != sorted({*parts}) or parts[-1] >= 1:
+            cure = "give pairs (part, factor) whose parts rise from 0 to below 1, such as ((0, 1), (0.5, 0.5))"
+            raise ValueError(f"stages={self.stages} of term {self.name!r} do not divide a run; {cure}")
 
     def factor(self, progress: float) -> float:
-        """What its weight is multiplied by at this part of the run, 0 being its start and 1 its end."""
+        """What its weight is multiplied by at this part of the run, from 0 to 1."""
         return next(factor for part, factor in reversed(self.stages) if progress >= part)
 
     def weigh(self, progress: float) -> float:
@@ -77,14 +71,15 @@ class Term:
         glide = 1.0 if self.end is None else (self.end / self.weight) ** progress
         return self.weight * glide * self.factor(progress)
 
+    def prepared(self, model: nn.Module, leak: Leak) -> Term:
+        """The same, made ready for this victim; its value is None where it has nothing to look at."""
+        return replace(self, value=self.value.prepare(model, leak)) if hasattr(self.value, "prepare") else self
+
     def __repr__(self) -> str:
         weight = f"{self.weight:g}" if self.end is None else f"{self.weight:g} to {self.end:g}"
         what = f"{weight} {self.name} ({getattr(self.value, '__name__', repr(self.value))})"
         later = ", ".join(f"x{factor:g} from {100 * part:g}%" for part, factor in self.stages)
         return what if self.stages == ALWAYS else f"{what} {later}"
-
-
-# -- how the step length falls: progress (0 to 1) -> factor on the learning rate --------------------------------------------
 
 
 def constant(progress: float) -> float:
@@ -102,9 +97,6 @@ def cosine(progress: float) -> float:
     return (1 + math.cos(math.pi * progress)) / 2
 
 
-# -- the attack --------------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class GradientMatching(Search):
     """Search, from noise, for images whose gradients look like the leak's.
@@ -117,9 +109,8 @@ class GradientMatching(Search):
     group: seeds that are searched for together in each restart, so that terms of the "group" can hold them to one another.
     blind: a baseline that may do without the client's gradients, for what labels and priors alone give away.
     derivative: how the direction of a step is had, see `derivatives`. "exact": by differentiating twice. "auto": as a difference of two
-        first derivatives, in about half the time and less memory and up to an error of about 1e-3, as long as it agrees with the exact one
-        at the first step and at every fiftieth; else exactly. `Result.derivatives` says how often it was which. Models with dropout or
-        BatchNorm in train mode, and batches in chunks, are taken exactly.
+        first derivatives, in half the time and less memory, to about 1e-3, as long as it agrees with the exact one at the first step and at
+        every fiftieth (`Result.derivatives` counts). Dropout or BatchNorm in train mode, and batches in chunks, are taken exactly.
     """
 
     terms: tuple[Term, ...]
@@ -140,17 +131,13 @@ class GradientMatching(Search):
             raise ValueError(f"terms: the names {names} repeat; a trace could not tell them apart")
         if not self.blind and not any(t.of == "gradients" and t.weight for t in self.terms):
             raise ValueError(
-                "terms: none of them looks at the client's gradients; give one of objectives a weight above 0, or blind=True for a "
-                "baseline without them"
+                "terms: none of them looks at the client's gradients; weigh one that does, or give blind=True"
             )
         if min(self.steps, self.group) < 1:
             raise ValueError(f"steps={self.steps}, group={self.group}: give 1 or more steps and seeds")
-        for name, value, known in (
-            ("optimiser", self.optimiser, OPTIMISERS),
-            ("derivative", self.derivative, ("exact", "auto")),
-        ):
-            if value not in known:
-                raise ValueError(f"{name}={value!r} is not known here; try {' or '.join(map(repr, known))}")
+        for name, known in (("optimiser", [*OPTIMISERS]), ("derivative", ["exact", "auto"])):
+            if (value := getattr(self, name)) not in known:
+                raise ValueError(f"{name}={value!r} is not known here; try {known[0]!r} or {known[1]!r}")
 
     def __repr__(self) -> str:
         schedule = getattr(self.schedule, "__name__", repr(self.schedule))
@@ -177,54 +164,42 @@ class GradientMatching(Search):
 
     @torch.enable_grad()
     def search(
-        self,
-        model: nn.Module,
-        leak: Leak,
-        seed: int = 0,
-        restarts: int = 1,
-        start: Tensor | None = None,
-        resume: dict[str, Any] | None = None,
-        space: Space | None = None,
-        chunk: int | None = None,
-    ) -> Iterator[State]:
+        self, model: nn.Module, leak: Leak, seed: int = 0, restarts: int = 1, start: Tensor | None = None,
+        resume: Checkpoint | None = None, space: Space | None = None, chunk: int | None = None,
+    ) -> Iterator[State]:  # fmt: skip
         """Yield a `State` before each step and one after the last, restart by restart; stop when you like, and go on.
 
         model: in the mode and with the weights that the client had.  leak: what the client sent.
-        seed: of the noise that each restart begins with; it is drawn on the CPU, so that every device begins alike. The same seed
-            gives the same images to the bit on a CPU, unless the model itself draws at random; a GPU may add numbers in another
-            order each time.
+        seed: of the noise that each restart begins with, drawn on the CPU, so that every device begins alike. The same seed gives the same
+            images to the bit on a CPU, unless the model itself draws at random; a GPU may add in another order each time.
         start: images to begin with in place of noise, (batch, channels, height, width) in [0, 1]; for a group, that many batches.
         resume: go on from the `checkpoint` of a state of the same search; that state comes first, once more.
-        space: look among the images of this space only, see `search_spaces`; among all if not given. A box holds for pixels alone.
+        space: look among its images only, see `search_spaces`; among all if not given. A box holds for pixels alone.
         chunk: differentiate twice through so many images at a time, which takes the memory of so many and a third more time; all
-            at once if not given. The result is the same up to rounding. Not for BatchNorm in train mode, which mixes the batch.
+            at once if not given. The result is the same up to rounding.
         Raises ValueError for a leak without gradients or that does not fit the model, and for a start of another batch.
         """
         parameters, leak = prepare(model, leak, self.labels)
-        chunk, repeatable = min(chunk or leak.batch_size, leak.batch_size), derivatives.is_repeatable(model)
-        if chunk < leak.batch_size and not repeatable:
-            raise ValueError(
-                f"chunk={chunk}: in train mode {type(model).__name__} draws at random or mixes the images of a batch, so that it cannot be "
-                "taken apart; give chunk=None, or a model in eval mode"
-            )
-        by_difference = self.derivative == "auto" and chunk == leak.batch_size and repeatable
+        whole, repeatable = (chunk or leak.batch_size) >= leak.batch_size, derivatives.is_repeatable(model)
+        if not whole and not repeatable:
+            why = f"{type(model).__name__} draws at random or mixes the images of a batch in train mode"
+            raise ValueError(f"chunk={chunk}: {why}; give chunk=None, or a model in eval mode")
+        by_difference = self.derivative == "auto" and whole and repeatable
         difference = Difference(model, parameters) if by_difference else None
-        forward, classes = Forward(model, quiet=self.derivative == "auto"), 0
+        forward, classes = Forward(model), 0
         if leak.labels is None:
             like = next(iter(parameters.values()))
             classes = forward(like.new_zeros(leak.batch_size, *leak.image_shape)).shape[1]
-        attack = replace(self, terms=tuple(_ready(self.terms, model, leak)))
+        terms = [t.prepared(model, leak) for t in self.terms]
+        attack = replace(self, terms=tuple(t for t in terms if t.value is not None))
         for restart, x, label_logits in starts(leak, seed, restarts, start, resume, self.group, classes):
-            descent = Descent(attack, forward, difference, parameters, leak, restart, x, label_logits, space, chunk)
+            size = leak.batch_size if whole else chunk
+            descent = Descent(attack, forward, difference, parameters, leak, restart, x, label_logits, space, size)
             yield from descent.states(resume)
 
 
 class Descent:
-    """The images of one restart on their way down.
-
-    attack: with its terms made ready for this victim.  x: normalised images to begin with, (group * batch, channels, height, width).
-    label_logits: (group * batch, classes) where labels are searched for too.  The others are those of `GradientMatching.search`.
-    """
+    """The images of one restart on their way down, from what `starts` gives.  attack: with its terms made ready for this victim."""
 
     def __init__(
         self, attack: GradientMatching, forward: Forward, difference: Difference | None, parameters: Gradients, leak: Leak, restart: int,
@@ -243,20 +218,18 @@ class Descent:
         self.variables = [self.latent] if label_logits is None else [self.latent, label_logits.requires_grad_()]
         self.optimiser: torch.optim.Optimizer = OPTIMISERS[attack.optimiser](self.variables, lr=attack.lr)
 
-    def states(self, resume: dict[str, Any] | None) -> Iterator[State]:
+    def states(self, resume: Checkpoint | None) -> Iterator[State]:
         """A state before each step, and one after the last.  resume: a checkpoint, of this restart or an earlier one."""
         if resume and resume["restart"] == self.restart:
             with torch.no_grad():
                 for variable, then in zip(self.variables, resume["variables"], strict=True):
                     variable.copy_(then)
             self.optimiser.load_state_dict(resume["optimiser"])
-            self.step, self.evaluations, self.agrees = (resume[name] for name in ("step", "evaluations", "agrees"))
-            self.counts = dict(resume["counts"])
+            self.step, self.evaluations, self.agrees, self.counts = resume["numbers"]
         while True:
-            checkpoint = {
-                **dict(restart=self.restart, step=self.step, evaluations=self.evaluations, agrees=self.agrees),
-                **dict(counts=self.counts.copy(), variables=self.variables, optimiser=self.optimiser.state_dict()),
-            }
+            numbers = [self.step, self.evaluations, self.agrees, self.counts.copy()]
+            rest = dict(variables=self.variables, optimiser=self.optimiser.state_dict())
+            checkpoint = dict(restart=self.restart, numbers=numbers, **rest)
             self.evaluate()
             state = self._state(checkpoint)
             yield state
@@ -316,14 +289,15 @@ class Descent:
             self.forward.settle(lambda: self._exactly(terms, variables)[1])
         if len(self.chunks) == 1:
             return self._derived(terms, variables, self._update(variables, create_graph=True), variables)
-        # The gradient of a batch in chunks is the sum of those of its chunks. So that of any distance D of this sum can be had chunk by
-        # chunk: first the sum g without a graph, then u = dD/dg, and then for each chunk c the gradient of <u, g_c>. The memory is that of
-        # one chunk, the cost one more gradient.
+        # The update g of a batch is the sum of those of its chunks. So the gradient of a distance D of g is had chunk by chunk: first g
+        # without a graph, then u = dD/dg, then for each chunk c the gradient of <u, g_c>.
         grads = {n: torch.zeros_like(p) for n, p in self.parameters.items()}
         for rows in self.chunks:
             update = self._update([v[rows].detach() for v in variables], rows)
             grads = {n: g + update[n] for n, g in grads.items()}
-        values, direct, u = self._apart(terms, variables, grads)
+        grads = {n: g.requires_grad_() for n, g in grads.items()}
+        values, both = self._derived(terms, variables, grads, [*variables, *grads.values()])
+        direct, u = both[: len(variables)], both[len(variables) :]
         for rows in self.chunks:
             inputs = [v[rows].detach().requires_grad_() for v in variables]
             share = self._update(inputs, rows, create_graph=True).values()
@@ -340,16 +314,9 @@ class Descent:
             return self._client_loss(forward, variables)
 
         terms = [replace(t, value=derivatives.once_differentiable(t.value)) for t in terms]
-        values, direct, u = self._apart(terms, variables, difference.update(loss, variables))
-        return values, direct, difference.vjp(loss, variables, u)
-
-    def _apart(
-        self, terms: Sequence[Term], variables: Tensors, grads: Gradients
-    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """Values, and the gradients of their weighted sum by the variables and by an update, which has no graph."""
-        grads = {n: g.requires_grad_() for n, g in grads.items()}
+        grads = difference.update(loss, variables)
         values, both = self._derived(terms, variables, grads, [*variables, *grads.values()])
-        return values, both[: len(variables)], both[len(variables) :]
+        return values, both[: len(variables)], difference.vjp(loss, variables, both[len(variables) :])
 
     def _derived(self, terms: Sequence[Term], variables: Tensors, grads: Gradients, by: Tensors) -> Evaluation:
         """The terms' values (terms,), and the gradients of their weighted sum by some tensors."""
@@ -384,7 +351,7 @@ class Descent:
                 self.latent.copy_(self._inside(self.latent))
         self.step += 1
 
-    def _state(self, checkpoint: dict[str, Any]) -> State:
+    def _state(self, checkpoint: Checkpoint) -> State:
         """Where it stands, by the seed that stands best."""
         names = [t.name for t in self.active]
         values = [dict(zip(names, row, strict=True)) for row in self.values.T.tolist()]  # seed by seed
@@ -411,25 +378,15 @@ class Descent:
         return x.clamp(self.low, self.high) if self.attack.boxed else x
 
 
-# -- how every search opens --------------------------------------------------------------------------------------------------
-
-
 def prepare(model: nn.Module, leak: Leak, rule: Rule | Literal["search"]) -> tuple[Gradients, Leak]:
-    """The parameters to differentiate by, and the leak on their device, with labels if it holds them or a rule reads them.
-
-    Raises ValueError for a leak without gradients or that does not fit the model.
-    """
+    """The parameters to differentiate by, and the leak on their device, with labels if it holds them or a rule reads them."""
     if not leak.grads:
-        raise ValueError(
-            "leak holds no gradients, so there is nothing to match; select some: leak.only(parts.stem(model))"
-        )
+        raise ValueError("leak holds no gradients, so there is nothing to match; withhold fewer names")
     learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    for name, gradient in leak.grads.items():
-        if name not in learnable or learnable[name].shape != gradient.shape:
-            raise ValueError(
-                f"leak: {type(model).__name__} learns no {name!r} of shape {tuple(gradient.shape)}; observe this very model, or thaw it: "
-                "model.requires_grad_(True)"
-            )
+    for name, g in leak.grads.items():
+        if name not in learnable or learnable[name].shape != g.shape:
+            what = f"{type(model).__name__} learns no {name!r} of shape {tuple(g.shape)}"
+            raise ValueError(f"leak: {what}; observe this very model, or thaw it: model.requires_grad_(True)")
     parameters: Gradients = {n: p for n, p in learnable.items() if n in leak.grads}
     like = next(iter(parameters.values()))
     if torch.finfo(like.dtype).bits < 32:
@@ -441,11 +398,10 @@ def prepare(model: nn.Module, leak: Leak, rule: Rule | Literal["search"]) -> tup
 
 
 def starts(
-    leak: Leak, seed: int, restarts: int, start: Tensor | None, resume: dict[str, Any] | None, group: int = 1, classes: int = 0
+    leak: Leak, seed: int, restarts: int, start: Tensor | None, resume: Checkpoint | None, group: int = 1, classes: int = 0
 ) -> Iterator[tuple[int, Tensor, Tensor | None]]:  # fmt: skip
-    """Where each restart begins: its number, normalised images, and logits (group * batch, classes) of labels that are searched for.
-
-    leak: as `prepare` gives it.  The other arguments are those of `GradientMatching.search`; restarts before that of `resume` are left out.
+    """Where each restart from that of `resume` on begins: its number, normalised images (group * batch, channels, height, width), and
+    logits (group * batch, classes) of labels that are searched for.
     """
     shape = (group * leak.batch_size, *leak.image_shape)
     if restarts < 1:
@@ -461,12 +417,3 @@ def starts(
         label_logits = torch.randn(len(x), classes, generator=noise).to(like) if classes else None
         if not resume or restart >= resume["restart"]:
             yield restart, x, label_logits
-
-
-def _ready(terms: Sequence[Term], model: nn.Module, leak: Leak) -> Iterator[Term]:
-    """The terms made ready for this victim, without those that have nothing to look at in this leak."""
-    for term in terms:
-        prepare_value = getattr(term.value, "prepare", None)
-        value = prepare_value(model, leak) if prepare_value else term.value
-        if value is not None:
-            yield replace(term, value=value)
