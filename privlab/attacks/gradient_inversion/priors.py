@@ -140,9 +140,7 @@ class Classification:
 
     def prepare(self, model: nn.Module, leak: Leak) -> Callable[..., Tensor]:
         if leak.labels is None:
-            raise ValueError(
-                "leak.labels=None, and Classification() needs to know what to look for; give some, or a rule"
-            )
+            raise ValueError("leak.labels=None, and Classification() needs to know what to look for; give a rule")
         labels, forward = leak.labels, stateless(model)
         return lambda images, *_: F.cross_entropy(forward(images), labels.to(images.device))
 

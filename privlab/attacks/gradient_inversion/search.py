@@ -180,11 +180,11 @@ class GradientMatching(Search):
         Raises ValueError for a leak without gradients or that does not fit the model, and for a start of another batch.
         """
         parameters, leak = prepare(model, leak, self.labels)
-        whole, repeatable = (chunk or leak.batch_size) >= leak.batch_size, derivatives.is_repeatable(model)
-        if not whole and not repeatable:
+        chunk, repeatable = min(chunk or leak.batch_size, leak.batch_size), derivatives.is_repeatable(model)
+        if chunk < leak.batch_size and not repeatable:
             why = f"{type(model).__name__} draws at random or mixes the images of a batch in train mode"
             raise ValueError(f"chunk={chunk}: {why}; give chunk=None, or a model in eval mode")
-        by_difference = self.derivative == "auto" and whole and repeatable
+        by_difference = self.derivative == "auto" and chunk == leak.batch_size and repeatable
         difference = Difference(model, parameters) if by_difference else None
         forward, classes = Forward(model), 0
         if leak.labels is None:
@@ -193,8 +193,7 @@ class GradientMatching(Search):
         terms = [t.prepared(model, leak) for t in self.terms]
         attack = replace(self, terms=tuple(t for t in terms if t.value is not None))
         for restart, x, label_logits in starts(leak, seed, restarts, start, resume, self.group, classes):
-            size = leak.batch_size if whole else chunk
-            descent = Descent(attack, forward, difference, parameters, leak, restart, x, label_logits, space, size)
+            descent = Descent(attack, forward, difference, parameters, leak, restart, x, label_logits, space, chunk)
             yield from descent.states(resume)
 
 

@@ -76,19 +76,11 @@ def together(attack, model, leak, close=1e-5, **options):
     assert not torch.equal(exact[0].images, exact[-1].images)
 
 
-# -- the derivative itself, in float64 -------------------------------------------------------------------------------------
-
-
 SMALL = dict(width=0.125, depths=(1, 1, 1, 1))
 FAMILIES = {
     "resnet": functools.partial(models.build, "resnet_cifar", channels=(8, 16, 16, 32)),
-    "convnext": functools.partial(models.build, "convnext_cifar", dims=(8, 16, 24, 32)),
     "vit": functools.partial(models.build, "vit_cifar", depth=1, embed_dim=48),
-    "swin": functools.partial(models.build, "swin_cifar", embed_dim=24, depths=(1, 1), num_heads=(1, 2)),
-    "morph 1": functools.partial(morph.build, 1, **SMALL),
     "morph 8": functools.partial(morph.build, 8, **SMALL),
-    "resnet, pooling stem": functools.partial(models.build, "resnet10t"),
-    "densenet": functools.partial(models.build, "densenet121", growth_rate=4, block_config=(1, 1)),
 }
 
 
@@ -114,30 +106,17 @@ def family(name):
     return FAMILIES[name](num_classes=10, seed=0).double().eval()
 
 
-def hold(name, distance, seed, near):
+@pytest.mark.parametrize("name", list(FAMILIES))
+@settings(max_examples=5, deadline=None)
+@given(st.sampled_from(list(DISTANCES)), st.integers(0, 99), st.sampled_from([1e-3, 0.1, 1.0]))
+def test_the_difference_is_the_derivative(name, distance, seed, near):
     model = family(name)
     generator = torch.Generator().manual_seed(seed)
     images = torch.rand(2, 3, 32, 32, generator=generator, dtype=torch.float64)
     leak = observe(model, images, torch.tensor([seed % 10, 3]))
     start = images + near * (torch.rand(images.shape, generator=generator, dtype=torch.float64) - images)
     exact, product = two_ways(model, leak, DISTANCES[distance], leak.normalise(start))
-    most = 5e-3 if distance == "relative" else 1e-5  # ahead of a ConvNeXt's layer scales small tensors weigh as others
-    assert (product - exact).norm() <= most * exact.norm()
-
-
-@pytest.mark.parametrize("name", ["resnet", "vit", "morph 8"])
-@settings(max_examples=5, deadline=None)
-@given(st.sampled_from(list(DISTANCES)), st.integers(0, 99), st.sampled_from([1e-3, 0.1, 1.0]))
-def test_the_difference_is_the_derivative(name, distance, seed, near):
-    hold(name, distance, seed, near)
-
-
-@pytest.mark.check
-@pytest.mark.parametrize("name", list(FAMILIES))
-@settings(max_examples=6, deadline=None)
-@given(st.sampled_from(list(DISTANCES)), st.integers(0, 999), st.sampled_from([1e-3, 0.1, 1.0]))
-def test_the_difference_is_the_derivative_in_every_family(name, distance, seed, near):
-    hold(name, distance, seed, near)
+    assert (product - exact).norm() <= (5e-3 if distance == "relative" else 1e-5) * exact.norm()
 
 
 KINKS = [
@@ -189,9 +168,6 @@ def test_the_cosine_that_is_written_down_is_autograds(near):
         assert (one - other).norm() <= 1e-9 * max(one.norm(), 1e-3)
 
 
-# -- a search by differences ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("distance", list(DISTANCES))
 def test_a_search_by_differences_is_the_same(distance):
     model = convolutions(functools.partial(nn.ReLU, inplace=True))
@@ -221,21 +197,6 @@ def test_what_knows_the_defence_and_another_space():
     together(plain, model, leak, space=search_spaces.components(photographs, 6, model.normalise))
 
 
-def test_weights_under_two_names():
-    layers = nn.Linear(108, 108), nn.Sigmoid(), nn.Linear(108, 108), nn.Sigmoid(), nn.Linear(108, 5)
-    model = nn.Sequential(nn.Flatten(), *layers).double()
-    model[3].weight = model[1].weight
-    together(GradientMatching((COSINE, SMOOTH), 3), model, sent(model))
-
-
-@pytest.mark.parametrize("preset", [gradient_inversion.quasi_newton(1), gradient_inversion.dlg(2)], ids=["qn", "dlg"])
-def test_lbfgs(preset):
-    """It divides by differences of directions, so the two part slowly."""
-    model = convolutions(nn.Sigmoid)
-    leak = replace(sent(model), labels=None) if preset.labels == "search" else sent(model)
-    together(preset, model, leak, close=1e-2)
-
-
 def test_a_kept_search_and_its_result(tmp_path, monkeypatch, stop_behind_save):
     monkeypatch.setattr(derivatives, "EVERY", 4)
     model = convolutions()
@@ -250,9 +211,6 @@ def test_a_kept_search_and_its_result(tmp_path, monkeypatch, stop_behind_save):
         attack.run(model, leak, restarts=2, store=store, progress=False)
     kept = attack.run(model, leak, restarts=2, store=store, progress=False)
     assert torch.equal(kept.images, plain.images) and kept.derivatives == plain.derivatives
-
-
-# -- which of the two -------------------------------------------------------------------------------------------------------
 
 
 def test_auto_looks_at_the_start_and_now_and_then():
@@ -373,18 +331,3 @@ def test_a_group_and_a_blind_search_and_no_gradients_for_a_while():
     assert other[-1].derivatives == {"exact": 1, "difference": 7}
     blind = by(gradient_inversion.deep_inversion(3), "auto")
     assert next(blind.search(model, leak)).derivatives == {"exact": 0, "difference": 0}
-
-
-def test_what_it_is_called():
-    attack = GradientMatching((COSINE,), 3)
-    assert "derivative" not in repr(attack)  # under which searches were kept before
-    assert repr(by(attack, "auto")).endswith("; derivative auto")
-
-
-@pytest.mark.check
-@pytest.mark.parametrize("name", ["convnext_cifar", "swin_cifar", "vit_cifar", "resnet_cifar"])
-def test_in_float32_auto_goes_by_differences(name):
-    model = models.build(name, seed=0)
-    image, label = data.load("cifar10_samples").one(0)
-    *_, last = by(gradient_inversion.annealed(60), "auto").search(model, observe(model, image, label))
-    assert last.derivatives == {"exact": 2, "difference": 59}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -139,14 +138,6 @@ def test_it_gets_further_than_adam_on_a_vit_for_as_many_passes():
     first = gradient_inversion.annealed(found.evaluations // 2).run(model, leak, progress=False)
     one, other = (metrics.psnr(r.images, truth).item() for r in (found, first))
     assert one > other + 5
-
-
-def test_restarts_and_labels_by_rule():
-    model = smooth()
-    leak = replace(observe(model, photo(1), LABEL), labels=None)
-    states = list(GaussNewton(steps=3).search(model, leak, restarts=2))
-    assert [s.restart for s in states] == [0] * 4 + [1] * 4 and all(s.labels.tolist() == [1] for s in states)
-    assert not torch.equal(states[0].images, states[4].images)
 
 
 def test_passes_are_counted_one_by_one_and_are_a_limit(monkeypatch):

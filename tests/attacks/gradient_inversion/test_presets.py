@@ -102,13 +102,6 @@ def test_presets_print_their_settings_and_run_on_a_vit(preset):
     assert states[-1].reason == "steps" and distance[-1] < 0.9 * distance[0]
 
 
-def test_labels_of_one_and_of_many():
-    model = models.build("vit_cifar", seed=0, depth=1, embed_dim=48)
-    for labels in ([3], [3, 5]):
-        leak = observe(model, torch.rand(len(labels), 3, 32, 32), torch.tensor(labels))
-        assert sorted(presets.one_or_many(model, leak).tolist()) == labels
-
-
 def test_settings_are_printed_in_words():
     """A kept search is known by them."""
     assert repr(gradient_inversion.inverting_gradients()) == (

@@ -6,8 +6,6 @@ import warnings
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from privlab import data, models
@@ -36,8 +34,6 @@ def leak_of(shape=(3, 8, 8), batch=1, normalise=HALF, labels=None):
     return Leak({}, batch, shape, labels, normalise)
 
 
-# -- smooth, short, inside the range -----------------------------------------------------------------------------------------
-
 IMAGES = torch.tensor([[[[0.0, 1.0], [3.0, 5.0]]]], dtype=torch.float64)  # across 1, 2; down 3, 4; falling 5; rising 2
 
 
@@ -46,16 +42,6 @@ def test_values_by_hand():
     assert total_variation_norm(IMAGES).item() == pytest.approx(math.sqrt(1 + 4) + math.sqrt(9 + 16) + 5 + 2)
     assert pixel_norm(IMAGES).item() == pytest.approx(math.sqrt(0 + 1 + 9 + 25))
     assert squared_variation(IMAGES).item() == pytest.approx((1 + 4) / 2 + (9 + 16) / 2)
-
-
-def test_norms_are_taken_over_the_batch():
-    twice = IMAGES.repeat(2, 1, 1, 1)
-    assert total_variation(twice).item() == total_variation(IMAGES).item()
-    for norm in (total_variation_norm, pixel_norm, PatchJoints(1)):
-        assert norm(twice).item() == pytest.approx(math.sqrt(2) * norm(IMAGES).item())
-
-
-# -- patches -------------------------------------------------------------------------------------------------------------------
 
 
 def test_joints_by_the_sum_of_the_paper():
@@ -68,25 +54,11 @@ def test_joints_by_the_sum_of_the_paper():
     assert PatchJoints(4)(images).item() == pytest.approx(expected)
 
 
-@given(st.sampled_from([3, 4, 6]), st.integers(0, 10_000))
-def test_joints_do_not_see_inside_patches(patch, seed):
-    images, other = noise(2, 2, 1, 12, 12, seed=seed)
-    place = torch.arange(12) % patch
-    inner = (place > 0) & (place < patch - 1)
-    inside = inner[:, None] & inner
-    assert torch.equal(PatchJoints(patch)(torch.where(inside, other, images)), PatchJoints(patch)(images))
-    moved = PatchJoints(patch)(torch.where(inside, images, other)) - PatchJoints(patch)(images)
-    assert moved.abs() > 1e-9, "and they do see the edges"
-
-
 def test_patches_are_read_from_the_model():
     assert PatchJoints().prepare(models.build("swin_cifar"), leak_of((3, 32, 32))) == PatchJoints((4, 4))
     assert PatchJoints(4).prepare(models.build("resnet_cifar"), leak_of((3, 32, 32))) == PatchJoints(4)
     with pytest.raises(ValueError, match="patch=None: ResNet has no patches"):
         PatchJoints().prepare(models.build("resnet_cifar"), leak_of((3, 32, 32)))
-
-
-# -- BatchNorm statistics --------------------------------------------------------------------------------------------------------
 
 
 def two_layers(seed=0):
@@ -163,9 +135,6 @@ def test_the_network_stays_as_it_was():
     assert hooks(prior.network) == 0, "nor after a failure"
 
 
-# -- networks that have seen photographs -------------------------------------------------------------------------------------------
-
-
 def test_efficientnet_lite0_knows_photographs():
     before = torch.get_rng_state()
     network = pretrained_networks.efficientnet_lite0()
@@ -187,9 +156,6 @@ def test_efficientnet_lite0_knows_photographs():
     assert seen < 0.5 * min(unseen, empty), "real photographs are nearest to what it was trained on"
 
 
-# -- the victim's own opinion ------------------------------------------------------------------------------------------------------
-
-
 def test_classification_is_the_cross_entropy_of_the_victim():
     model = two_layers()
     labels = torch.tensor([1, 0])
@@ -200,9 +166,6 @@ def test_classification_is_the_cross_entropy_of_the_victim():
     assert value(images, {}, leak).item() == pytest.approx(expected.item())
     with pytest.raises(ValueError, match=r"leak\.labels=None, and Classification\(\) needs to know what to look for"):
         Classification().prepare(two_layers(), leak_of())
-
-
-# -- several seeds at once ---------------------------------------------------------------------------------------------------------
 
 
 def smooth(size=24, batch=2, seed=0):
