@@ -95,7 +95,7 @@ def push(r, x, v):
 checks.verify("04.push", push)
 
 # %% [markdown]
-# The module `privlab.attacks.gradient_inversion.curvature` does little more. `torch.func.jvp` computes the same product. On a CPU it takes several times
+# The module `privlab.attacks.gradient_inversion.gauss_newton` does little more. `torch.func.jvp` computes the same product. On a CPU it takes several times
 # as long here, because it computes $r$ again for each $v$.
 
 # %% [markdown]

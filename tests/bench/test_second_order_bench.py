@@ -22,11 +22,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from privlab import data, metrics, models
 from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import GaussNewton, Term, curvature, objectives, priors
-from privlab.attacks.gradient_inversion.derivatives import TwiceDifferentiable
-from privlab.attacks.gradient_inversion.gauss_newton import SMOOTHNESS
+from privlab.attacks.gradient_inversion import GaussNewton, Term, objectives, priors
+from privlab.attacks.gradient_inversion.derivatives import Forward
+from privlab.attacks.gradient_inversion.gauss_newton import SMOOTHNESS, Point, _Trajectory
 from privlab.attacks.gradient_inversion.search import constant
-from privlab.attacks.gradient_inversion.search_spaces import Pixels
 from privlab.leak import observe
 from privlab.models import april, morph
 from privlab.models.forward import functional
@@ -188,7 +187,8 @@ def test_forward_mode_takes_longer(net, table):
 
     x = torch.randn(1, *leak.image_shape, generator=torch.Generator().manual_seed(0))
     v = torch.ones_like(x)
-    point = curvature.Point(curvature.Problem(TwiceDifferentiable(model), parameters, leak, Pixels()), x)
+    whole = _Trajectory(GaussNewton(), Forward(model), parameters, leak, None, 0, x, 0)
+    point = Point(whole, x)
     ours, theirs = point.jvp(v)[:-2], jvp(functional_problem, (x,), (v,))[1]  # without those of the roughness
     torch.testing.assert_close(ours, theirs, rtol=1e-2, atol=1e-4 * max(t.abs().max().item() for t in theirs))
     ratios = []

@@ -27,28 +27,7 @@ from .results import kept_run
 from .search import GradientMatching, Term
 
 __all__ = [
-    "GaussNewton",
-    "GradientMatching",
-    "Term",
-    "adaptive",
-    "annealed",
-    "april",
-    "closed_form",
-    "deep_inversion",
-    "dlg",
-    "gradinversion",
-    "gradvit",
-    "idlg",
-    "inverting_gradients",
-    "kept_run",
-    "label_recovery",
-    "objectives",
-    "presets",
-    "priors",
-    "quasi_newton",
-    "results",
-    "search",
-    "search_spaces",
-    "sensitivity",
-    "tag",
-]
+    "GaussNewton", "GradientMatching", "Term", "adaptive", "annealed", "april", "closed_form", "deep_inversion", "dlg", "gradinversion",
+    "gradvit", "idlg", "inverting_gradients", "kept_run", "label_recovery", "objectives", "presets", "priors", "quasi_newton", "results",
+    "search", "search_spaces", "sensitivity", "tag",
+]  # fmt: skip

@@ -1,8 +1,4 @@
-"""The attacker who knows the defence: what they do with noise whose size, tensor by tensor, is no secret.
-
-A defence that is safe only while nobody knows of it is not safe. `deviations` is what `defences.noise_budget.deviations` gives: parameter
-name -> standard deviation of the noise in each number. The closed forms take it as it is: patch_embedding(model, leak, noise=deviations).
-"""
+"""The attacker who knows the defence: a defence that is safe only while nobody knows of it is not safe."""
 
 from __future__ import annotations
 
@@ -19,24 +15,19 @@ from privlab.attacks.gradient_inversion.search import GradientMatching
 from privlab.leak import Leak
 from privlab.models.forward import Gradients
 
-LEFT_OVER = 0.03  # of a tensor, by which a search misses it anyway: noise below that costs nothing
+LEFT_OVER = 0.03  # of a tensor, by which a search misses it anyway
 
 
 def averaged(leaks: Sequence[Leak]) -> Leak:
-    """The mean of several rounds in which a client sent the same batch at the same weights, each time with fresh noise.
-
-    n rounds cut the noise to 1 / sqrt(n), and the deviations with it; what rounding or clipping took stays lost.
-    Returns a leak with the labels of the first.
-    """
+    """The mean of n rounds in which a client sent the same batch at the same weights: fresh noise falls to 1 / sqrt(n)."""
     return replace(leaks[0], grads={n: torch.stack([leak.grads[n] for leak in leaks]).mean(0) for n in leaks[0].grads})
 
 
 def tempered(attack: GradientMatching, leak: Leak, deviations: Mapping[str, float]) -> GradientMatching:
     """The same search, its terms on gradients now the squared distance, each tensor weighed by 1 / hypot(|g|, |noise| / LEFT_OVER).
 
-    Without noise that is `objectives.relative_distance`, which weighs every tensor alike, is best on a clean update, and the first to be
-    drowned, since small tensors drown first. A tensor counts as one, however many numbers it has.
-    deviations: a name that is missing has no noise.  The search has to be run on this leak.
+    Without noise that is `objectives.relative_distance`, which noise drowns first, since small tensors drown first.
+    deviations: parameter name -> standard deviation of the noise in each number, as `defences.noise_budget.deviations` gives them.
     """
     floor = objectives.FLOOR * leak.norm.item()
     factors = {}
@@ -48,23 +39,21 @@ def tempered(attack: GradientMatching, leak: Leak, deviations: Mapping[str, floa
 
 def arrived(attack: GradientMatching) -> GradientMatching:
     """The same search, comparing only the numbers of an update that are not 0: for updates of which most was not sent."""
-    return _on_gradients(attack, lambda value: _after(what_arrived, value))
+
+    def what_arrived(grads: Gradients, leak: Leak) -> Gradients:
+        return {n: grads[n].where(g != 0, 0.0) for n, g in leak.grads.items()}
+
+    return _on_gradients(attack, lambda value: _behind(what_arrived, value))
 
 
 def unclipped(attack: GradientMatching) -> GradientMatching:
     """The same search, its gradient brought to the length of the update before they are compared: for one that was cut to a length."""
-    return _on_gradients(attack, lambda value: _after(at_its_length, value))
 
+    def at_its_length(grads: Gradients, leak: Leak) -> Gradients:
+        mine = torch.stack([grads[n].square().sum() for n in leak.grads]).sum().sqrt()
+        return {n: grads[n] * (leak.norm / mine) for n in leak.grads}
 
-def what_arrived(grads: Gradients, leak: Leak) -> Gradients:
-    """The attacker's numbers, 0 where the update has 0."""
-    return {n: grads[n].where(g != 0, 0.0) for n, g in leak.grads.items()}
-
-
-def at_its_length(grads: Gradients, leak: Leak) -> Gradients:
-    """The attacker's numbers, all of them times the factor that makes them as long as the update."""
-    mine = torch.stack([grads[n].square().sum() for n in leak.grads]).sum().sqrt()
-    return {n: grads[n] * (leak.norm / mine) for n in leak.grads}
+    return _on_gradients(attack, lambda value: _behind(at_its_length, value))
 
 
 def compared(attack: GradientMatching, objective: Objective) -> GradientMatching:
@@ -77,11 +66,11 @@ def _on_gradients(attack: GradientMatching, change: Callable[[Objective], Object
     return replace(attack, terms=tuple(terms))
 
 
-def _after(transform: Callable[[Gradients, Leak], Gradients], objective: Objective) -> Objective:
-    """The objective of the attacker's gradients after a transform."""
+def _behind(transform: Callable[[Gradients, Leak], Gradients], objective: Objective) -> Objective:
+    """The objective of the attacker's gradients behind a transform."""
 
     def value(images: Tensor, grads: Gradients, leak: Leak) -> Tensor:
         return objective(images, transform(grads, leak), leak)
 
-    value.__name__ = f"{transform.__name__}({objectives.name(objective)})"
+    value.__name__ = f"{transform.__name__}({getattr(objective, '__name__', objective)})"
     return value

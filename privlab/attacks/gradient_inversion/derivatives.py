@@ -1,93 +1,84 @@
-"""How a search takes the derivative of a distance between gradients: by differentiating twice, or as a difference; see `differences`.
+"""How a search differentiates a distance D between gradients by the images x: twice, or by a difference as long as that agrees.
 
-"exact" needs a network that can be differentiated twice. "auto" goes by differences as long as they agree with that.
+With g(x) = dL/d(weights), J = dg/dx and u = dD/dg, the derivative is J^T u. Mixed derivatives commute, so it is also that of dL/dx along u
+in the *weights*, one more first derivative, for less time and without a graph of a graph:
+
+    J^T u  =  lim  [ dL/dx (weights + e u) - dL/dx (weights) ] / e
+
+(Liu et al. 2019, DARTS, take their second-order term so, and breaching its Pearlmutter losses.) What is ours: the second pass replays which
+units of ReLU were on in the first, and which pixel max pooling took of each window. Within one such pattern a network is smooth; a
+difference of two patterns is no derivative, since autograd knows nothing of units that switch.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.linalg import vector_norm
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
-from privlab.attacks.gradient_inversion.differences import Difference, runs_plain
-from privlab.models.forward import stateless
+from privlab.attacks.gradient_inversion import objectives
+from privlab.attacks.gradient_inversion.objectives import Objective
+from privlab.leak import Leak
+from privlab.models.forward import Gradients, forgetful, kept, stateless
 
 Kind = Literal["exact", "auto"]
-KINDS = ("exact", "auto")
+Layer = nn.ReLU | nn.MaxPool2d
 ERROR = 0.03  # of a difference, over the length of the exact direction: a cosine of .9995 at least, lengths within 3%
-EVERY = 50  # evaluations between two comparisons
-LONG = 50  # evaluations from which on a search pays for seeing whether its exact passes can go without care
+EVERY = 50  # evaluations between two comparisons of a difference with the exact direction
+SHIFT = 0.03  # e |u| / |weights|, over the root of the float's precision: 1e-5 in float32; longer is less straight, shorter less precise
 
 
-class TwiceDifferentiable:
-    """The model's forward pass without side effects, attention and hard sigmoids computed so that they have a second derivative.
+class Forward:
+    """A model's forward pass, with care: without side effects, and to be differentiated `twice` with plain attention and hard sigmoids.
 
-    PyTorch's fused attention has none. Where the model uses it, the plain one takes its place, and a warning says so.
-    plain: whether the model is run as it is, without that care, which takes a millisecond a pass; None until `lightened` has looked.
+    PyTorch's own have no second derivative.
+    plain: whether the model is run without that care, which takes a millisecond a pass; None until `settle` has looked.
     """
 
-    def __init__(self, model: nn.Module, warn: bool = True) -> None:
-        self.model, self.careful, self.warn, self.watch = model, stateless(model), warn, _Watch()
+    def __init__(self, model: nn.Module, twice: bool = True) -> None:
+        self.model, self.careful, self.twice, self.watch = model, stateless(model), twice, _Watch()
         self.plain: bool | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
         if self.plain:
             return self.model(x)
+        if not self.twice:
+            return self.careful(x)
         with sdpa_kernel(SDPBackend.MATH), self.watch:
-            logits = self.careful(x)
-        if self.watch.fused and self.warn:
-            self.warn = False
-            warnings.warn(
-                f"model: {type(self.model).__name__} computes attention by a fused kernel, which cannot be differentiated twice; "
-                "the search uses PyTorch's plain attention in its place (same function, slower)",
-                stacklevel=2,
-            )
-        return logits
+            return self.careful(x)
 
-    def lightened(self, evaluate: Callable[[], Evaluation]) -> Evaluation:
-        """What an evaluation gives with care; from now on without, where nothing was put in place and the same comes out, to the bit."""
-
-        def plainly() -> list[Tensor]:
-            self.plain = True
-            other = evaluate()
-            return [other.values, *other.gradients]
-
-        careful, self.plain = evaluate(), False
-        if not (self.watch.fused or self.watch.replaced):
-            self.plain = runs_plain(self.model, [careful.values, *careful.gradients], plainly)
-        return careful
+    def settle(self, evaluate: Callable[[], Sequence[Tensor]]) -> None:
+        """Go without care from now on if an evaluation gives the same so, to the bit, and leaves no trace in the model."""
+        self.plain = False
+        careful = evaluate()
+        if not self.watch.noticed:
+            with forgetful(self.model):
+                before, self.plain = kept(self.model), True
+                self.plain = all(map(torch.equal, careful, evaluate())) and kept(self.model) == before
 
 
 class _Watch(TorchFunctionMode):
-    """Notices calls of attention that PyTorch may fuse; puts for a hard sigmoid what it is made of, which has a second derivative."""
+    """Notices attention that PyTorch may fuse, and hard sigmoids, for which it puts what they are made of."""
 
-    fused = replaced = False
+    noticed = False
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.fused |= func in (F.scaled_dot_product_attention, F.multi_head_attention_forward)
+        self.noticed |= func in (F.scaled_dot_product_attention, F.multi_head_attention_forward, F.hardsigmoid)
         if func is F.hardsigmoid:
-            self.replaced = True
             return F.relu6((args[0] if args else (kwargs or {})["input"]) + 3) / 6
         return func(*args, **(kwargs or {}))
 
 
-def is_double_backward_error(error: RuntimeError) -> bool:
-    """Whether an error says that an operation has no second derivative."""
-    return any(word in str(error) for word in ("derivative", "differentiate twice", "double backward"))
-
-
 def assert_twice_differentiable(update: Iterable[Tensor]) -> None:
-    """RuntimeError where a graph goes through a function that was marked as once differentiable.
-
-    PyTorch raises one itself, but only if its own derivative is asked for: on the way to other inputs it takes that part as constant.
-    """
+    """RuntimeError where a graph goes through a function marked as once differentiable, which PyTorch may take as constant."""
     seen, left = set(), [g.grad_fn for g in update if g.grad_fn is not None]
     while left:
         node = left.pop()
@@ -95,82 +86,139 @@ def assert_twice_differentiable(update: Iterable[Tensor]) -> None:
             continue
         seen.add(node)
         if node.name().endswith("::Error"):
-            raise RuntimeError(
-                "model: it holds a function that was marked with @once_differentiable, and the search has to differentiate twice; put "
-                "another in its place"
-            )
+            raise RuntimeError("model: a function in it is marked with @once_differentiable; put another in its place")
         left += [following for following, _ in node.next_functions if following is not None]
 
 
 def is_repeatable(model: nn.Module) -> bool:
     """Whether a second forward pass is like the first: no layer draws at random, no BatchNorm takes the batch's own statistics."""
-
-    def varies(layer: nn.Module) -> bool:
-        shares = [
-            getattr(layer, name, 0) for name in ("p", "drop_prob", "dropout")
-        ]  # dropped by torch's and timm's layers
+    for layer in filter(lambda layer: layer.training, model.modules()):
+        shares = [getattr(layer, name, 0) for name in ("p", "drop_prob", "dropout")]  # of torch's and timm's layers
         drops = any(isinstance(share, float) and share > 0 for share in shares)
-        return drops or isinstance(layer, nn.RReLU | nn.modules.batchnorm._BatchNorm)
-
-    return not any(layer.training and varies(layer) for layer in model.modules())
-
-
-@dataclass
-class Evaluation:
-    """The values of the terms at some images, and the derivative of their weighted sum at each variable.
-
-    grad_through_update: the part of it that goes through the update, or all of it where grad_direct is None.
-    grad_direct: the part that does not.
-    """
-
-    values: Tensor  # (terms,)
-    grad_through_update: list[Tensor]
-    grad_direct: list[Tensor] | None = None
-
-    @property
-    def gradients(self) -> list[Tensor]:
-        """The whole derivative."""
-        if self.grad_direct is None:
-            return self.grad_through_update
-        return [d + u for d, u in zip(self.grad_direct, self.grad_through_update, strict=True)]
-
-
-@dataclass
-class Choice:
-    """Which derivative a restart takes, evaluation by evaluation, and how often it took which.
-
-    With a difference at hand it takes both at the first evaluation and at every `EVERY`th, and goes on with it if the two agree.
-    """
-
-    difference: Difference | None  # None: exact throughout
-    exact: int = 0
-    by_difference: int = 0
-    agrees: bool = False
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How often each was taken."""
-        return {"exact": self.exact, "difference": self.by_difference}
-
-    def take(self, exactly: Callable[[], Evaluation], by_difference: Callable[[], Evaluation]) -> Evaluation:
-        """One evaluation, by the one or the other."""
-        due = self.difference is not None and (self.exact + self.by_difference) % EVERY == 0
-        other = by_difference() if due or self.agrees else None
-        if other is not None and not due:
-            self.by_difference += 1
-            return other
-        true = exactly()
-        self.agrees = other is not None and _agree(true, other)
-        self.exact += 1
-        return true
-
-
-def _agree(true: Evaluation, other: Evaluation) -> bool:
-    """Whether a difference is within ERROR of the exact direction, variable by variable, what does not go through the update left out."""
-    for whole, direct, through in zip(true.gradients, other.grad_direct or [], other.grad_through_update, strict=True):
-        exact = whole - direct
-        rounding = 8 * torch.finfo(whole.dtype).eps * torch.linalg.vector_norm(direct)  # of the line before
-        apart, length = torch.linalg.vector_norm(through - exact), torch.linalg.vector_norm(exact)
-        if not apart <= ERROR * length + rounding:  # NaN is not
+        if drops or isinstance(layer, nn.RReLU | nn.modules.batchnorm._BatchNorm):
             return False
     return True
+
+
+class Difference:
+    """J^T u by two first derivatives.  parameters: the weights of the model that u is of; while the second is taken they are shifted.
+
+    Kinks of other layers than nn.ReLU and nn.MaxPool2d, and of functions such as F.relu, are not known.
+    """
+
+    def __init__(self, model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
+        self.parameters, self.forward = parameters, Forward(model, twice=False)
+        self.weights = [p.data for p in parameters.values()]
+        self.shifted = [torch.empty_like(w) for w in self.weights]
+        self.length = _norm(self.weights)
+        self.layers: list[Any] = [m for m in model.modules() if type(m) in (nn.ReLU, nn.MaxPool2d)]
+
+    def update(self, loss: Callable[[Forward], Tensor], inputs: Sequence[Tensor]) -> Gradients:
+        """dL/d(weights), as leaves; dL/d(inputs) and the pattern are noted for `vjp`.  loss: of this forward pass."""
+        wanted = [*inputs, *self.parameters.values()]
+
+        def gradients() -> Sequence[Tensor]:
+            return torch.autograd.grad(loss(self.forward), wanted, materialize_grads=True)
+
+        if self.forward.plain is None:
+            self.forward.settle(gradients)
+        self.pattern: list[Tensor] = []
+        with self._instead(partial(_record, self.pattern)):
+            both = gradients()
+        self.here = both[: len(inputs)]
+        return {n: g.requires_grad_() for n, g in zip(self.parameters, both[len(inputs) :], strict=True)}
+
+    def vjp(self, loss: Callable[[Forward], Tensor], inputs: Sequence[Tensor], u: Sequence[Tensor]) -> list[Tensor]:
+        """J^T u for each of the inputs, where `update` was taken last."""
+        shift = (SHIFT * torch.finfo(u[0].dtype).eps ** 0.5 * self.length / _norm(u)).item()
+        for weight, part, out in zip(self.weights, u, self.shifted, strict=True):
+            torch.add(weight, part, alpha=shift, out=out)
+        try:
+            for parameter, shifted in zip(self.parameters.values(), self.shifted, strict=True):
+                parameter.data, parameter.requires_grad = shifted, False
+            with self._instead(partial(_replay, iter(self.pattern))):
+                there = torch.autograd.grad(loss(self.forward), inputs, materialize_grads=True)
+        finally:
+            for parameter, weight in zip(self.parameters.values(), self.weights, strict=True):
+                parameter.data, parameter.requires_grad = weight, True
+        return [(t - h) / shift for t, h in zip(there, self.here, strict=True)]
+
+    @contextmanager
+    def _instead(self, forward: Callable[[Layer, Tensor], Tensor]) -> Iterator[None]:
+        """Inside, ReLU and max pooling go by this function."""
+        for layer in self.layers:
+            vars(layer)["forward"] = partial(forward, layer)  # goes before that of its class
+        try:
+            yield
+        finally:
+            for layer in self.layers:
+                del vars(layer)["forward"]
+
+
+def _record(pattern: list[Tensor], layer: Layer, x: Tensor) -> Tensor:
+    """The layer as it is; of a ReLU its output is noted, of a pooling the index that it took of each window."""
+    if isinstance(layer, nn.ReLU):
+        out = nn.ReLU.forward(layer, x)
+        pattern.append(out.detach())
+        return out
+    window = (layer.kernel_size, layer.stride, layer.padding, layer.dilation, layer.ceil_mode)
+    out, indices = F.max_pool2d(x, *window, return_indices=True)
+    pattern.append(indices)
+    return out
+
+
+def _replay(pattern: Iterator[Tensor], layer: Layer, x: Tensor) -> Tensor:
+    noted = next(pattern)
+    if isinstance(layer, nn.ReLU):
+        out = torch.ops.aten.threshold_backward(x, noted, 0)  # x where the unit was on, 0 where it was off
+        return x.copy_(out) if layer.inplace else out
+    return x.flatten(-2).gather(-1, noted.flatten(-2)).view_as(noted)
+
+
+def agree(exact: Sequence[Tensor], direct: Sequence[Tensor], through: Sequence[Tensor]) -> bool:
+    """Whether a difference is within ERROR of the exact direction, variable by variable.
+
+    exact: the whole derivative.  direct: the part of it that does not go through the update.  through: the other, by a difference.
+    """
+    for whole, beside, other in zip(exact, direct, through, strict=True):
+        own = whole - beside
+        rounding = 8 * torch.finfo(whole.dtype).eps * vector_norm(beside)  # of the line before
+        if not vector_norm(other - own) <= ERROR * vector_norm(own) + rounding:  # NaN is not
+            return False
+    return True
+
+
+def once_differentiable(distance: Objective) -> Objective:
+    """The same distance, faster where it has to be differentiated by the gradients only once."""
+
+    def cosine(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
+        return _Cosine.apply(leak, *(grads[name] for name in leak.grads))
+
+    return cosine if distance is objectives.cosine_distance else distance
+
+
+class _Cosine(torch.autograd.Function):
+    """1 - cosine; its derivative by the gradients is u = -(g* - (<g, g*> / |g|^2) g) / (|g| |g*|).
+
+    Autograd makes so many trips through memory for it that a pass of a small network is as fast.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, leak: Leak, *ours: Tensor) -> Tensor:
+        flat = [(g.flatten(), t.flatten()) for g, t in zip(ours, leak.grads.values(), strict=True)]
+        dot, square = torch.stack([torch.stack((torch.dot(g, t), torch.dot(g, g))) for g, t in flat]).sum(0)
+        ctx.leak, ctx.ours, ctx.length = leak, ours, square.sqrt()
+        ctx.cosine = dot / (ctx.length * leak.norm)
+        return 1 - ctx.cosine
+
+    @staticmethod
+    def backward(ctx: Any, weight: Tensor) -> tuple[Any, ...]:
+        theirs = (-weight / (ctx.length * ctx.leak.norm)).item()
+        own = (weight * ctx.cosine / ctx.length**2).item()
+        pairs = zip(ctx.leak.grads.values(), ctx.ours, strict=True)
+        return None, *(torch.mul(t, theirs).add_(g, alpha=own) for t, g in pairs)
+
+
+def _norm(tensors: Sequence[Tensor]) -> Tensor:
+    """The Euclidean norm of all tensors, taken as one long vector."""
+    return torch.stack(torch._foreach_norm(list(tensors))).norm()

@@ -1,49 +1,46 @@
 """Damped Gauss-Newton on gradient matching: a search that knows how the update bends the space of images, without ever forming a matrix.
 
-The update is a function g of the images, and the client's is g*. Where the loss is a sum of squares of residuals r, such as
-(g - g*) / |g*| parameter by parameter, a step s solves (J^T J + damping) s = -J^T r, J = dr / d(images). J^T u is a second backward pass,
-J v the derivative of J^T u along u, and conjugate gradients need no more (Martens 2010 for networks; Nocedal and Wright 2006, chapter 10).
-First-order searches, the papers' all, see J^T r alone: where J is ill-conditioned they crawl. Not in the papers of this book.
+The loss is a sum of squares of residuals r, such as (g - g*) / |g*| tensor by tensor, of the update g and the client's g*. A step s solves
+(J^T J + damping) s = -J^T r, J = dr / d(images), by conjugate gradients (Martens 2010; Nocedal and Wright 2006, chapter 10). With the graph
+of r kept, J^T u is one backward pass; it is linear in u, so the derivative of <J^T u, v> along u is J v, one more, whatever u: a third of
+the time of PyTorch's forward mode. First-order searches see J^T r alone: where J is ill-conditioned they crawl. Not in the papers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privlab.attacks.gradient_inversion import label_recovery
-from privlab.attacks.gradient_inversion.curvature import Pairs, Point, Problem, solve
-from privlab.attacks.gradient_inversion.derivatives import TwiceDifferentiable, is_double_backward_error
-from privlab.attacks.gradient_inversion.results import Checkpoint, Result, State, record
-from privlab.attacks.gradient_inversion.search import prepare, starts
-from privlab.attacks.gradient_inversion.search_spaces import Pixels, Space
-from privlab.compute import Run
+from privlab.attacks.gradient_inversion import label_recovery, objectives, priors
+from privlab.attacks.gradient_inversion.derivatives import Forward, assert_twice_differentiable
+from privlab.attacks.gradient_inversion.results import Checkpoint, Search, State
+from privlab.attacks.gradient_inversion.search import Space, prepare, starts
 from privlab.leak import Leak
+from privlab.models.forward import Gradients
 
-SMOOTHNESS = (
-    0.3  # so weak that a smoother image cannot win: photographs differ in squared variation by 1 at most (CIFAR-10)
-)
+SMOOTHNESS = 0.3  # too weak for a smoother image to win: photographs differ in squared variation by 1 at most
 DAMPING = 1e-2  # to begin with, in units of the mean diagonal of J^T J
 LEAST = 8  # passes of the shortest step: a look, the graph, downhill, the unit, one iteration, what is promised, a look
+INNER, TOLERANCE = 40, 0.05  # iterations of conjugate gradients at most, and the share of the residual that ends them
+PAIRS = 100  # (v, J^T J v) of earlier iterations, from which the next system is preconditioned
+Pairs = list[tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
-class GaussNewton:
+class GaussNewton(Search):
     """Search, from noise, for images whose gradients are the leak's, by damped Gauss-Newton.
 
-    The loss is `objectives.relative_distance` and 0.3 times `priors.squared_variation`, which counts as much as the distance is worth: less
-    and less while the distance falls, and no less than noise in the leak allows. The damping is a fourth of itself after a step that gained
-    more than half of what was promised, four times it after one that gained less than a quarter, or lost; a step that loses is taken back.
-    Pixels stay in [0, 1]: those at an edge that want to leave are held there while the rest is solved for, then all are clamped.
+    The loss is `objectives.relative_distance` and 0.3 times `priors.squared_variation` times the least distance so far. The damping is a
+    fourth of itself after a step that gained more than half of what was promised, four times it after one that gained less than a quarter;
+    a step that loses is taken back. Pixels at an edge of [0, 1] that want to leave are held there while the rest is solved for.
 
     steps: each solves one linear system.  passes: stop where so many are spent, if given; see `search` for what counts as one.
-    Where the leak holds no labels, `label_recovery.row_minimum` reads them.
     """
 
     steps: int = 30
@@ -51,9 +48,8 @@ class GaussNewton:
 
     def __post_init__(self) -> None:
         if self.steps < 1 or (self.passes is not None and self.passes < LEAST):
-            raise ValueError(
-                f"steps={self.steps}, passes={self.passes}: give 1 step or more, and {LEAST} passes or more, or None"
-            )
+            spent = f"steps={self.steps}, passes={self.passes}"
+            raise ValueError(f"{spent}: give 1 step or more, and {LEAST} passes or more, or None")
 
     def __repr__(self) -> str:
         limit = f" or {self.passes:,} passes" if self.passes else ""
@@ -61,150 +57,186 @@ class GaussNewton:
 
     @torch.enable_grad()
     def search(
-        self,
-        model: nn.Module,
-        leak: Leak,
-        seed: int = 0,
-        restarts: int = 1,
-        start: Tensor | None = None,
-        resume: Checkpoint | None = None,
-        space: Space | None = None,
-    ) -> Iterator[State]:
-        """Yield a `State` before each step and one after the last, as the first-order searches do; see `search.GradientMatching.search`.
+        self, model: nn.Module, leak: Leak, seed: int = 0, restarts: int = 1, start: Tensor | None = None,
+        resume: Checkpoint | None = None, space: Space | None = None,
+    ) -> Iterator[State]:  # fmt: skip
+        """Yield a `State` before each step and one after the last; for the arguments see `search.GradientMatching.search`.
 
-        start: images to begin with, in place of noise: what a first-order search has found, for a warm start.
         `evaluations` counts passes: one for the residuals at a point, one for the graph of J^T u there, one for each J v and each J^T u.
         (A step of a first-order search takes two: the gradient, and its derivative.)  `score` is the relative distance.
         A restart ends by "steps", "passes", "not finite", or "stuck": no step helps at any damping.
-        Raises ValueError for a leak without gradients, or a model with an operator that cannot be differentiated so often.
+        Raises RuntimeError for a model that cannot be differentiated so often.
         """
         parameters, leak = prepare(model, leak, label_recovery.row_minimum)
-        forward = TwiceDifferentiable(model)
-        for restart, images, _ in starts(leak, seed, restarts, start):
-            if resume and restart < resume["restart"]:
-                continue
-            problem = Problem(forward, parameters, leak, space or Pixels())
-            trajectory = _Trajectory(self, problem, restart, images, seed)
-            if resume and restart == resume["restart"]:
-                trajectory.resume(resume)
-            try:
-                yield from trajectory.states()
-            except RuntimeError as error:
-                if not is_double_backward_error(error):
-                    raise
-                raise ValueError(
-                    f"model: a layer of it cannot be differentiated as often as Gauss-Newton needs ({str(error).splitlines()[0]}); put "
-                    "another in its place"
-                ) from error
+        forward = Forward(model)
+        for restart, images, _ in starts(leak, seed, restarts, start, resume):
+            yield from _Trajectory(self, forward, parameters, leak, space, restart, images, seed).states(resume)
 
-    def run(
-        self,
-        model: nn.Module,
-        leak: Leak,
-        seed: int = 0,
-        restarts: int = 1,
-        snapshots: int | Sequence[int] = 5,
-        start: Tensor | None = None,
-        space: Space | None = None,
-        store: Run | None = None,
-        progress: bool = True,
-    ) -> Result:
-        """Follow the search to its end; see `search.GradientMatching.run`."""
-        begin = partial(self.search, model, leak, seed, restarts, start, space=space)
-        return record(begin, self.steps, restarts, snapshots, store, progress)
+
+class Point:
+    """The residuals r at one latent, and products with their Jacobian J = dr / d(latent) there.
+
+    r: how the update differs from the leak's, tensor by tensor, and the images' roughness, whose squares count `rough`.
+    """
+
+    rough = 0.0
+    transposed: Tensor | None = None  # J^T u, with a graph to u
+
+    def __init__(self, of: _Trajectory, latent: Tensor) -> None:
+        of.passes += 1
+        of.points += 1
+        self.of, self.at = of, latent.detach().clone().requires_grad_()
+        images = of.images(self.at)
+        loss = F.cross_entropy(of.forward(images), of.leak.labels)  # type: ignore[arg-type]
+        update = torch.autograd.grad(loss, list(of.parameters.values()), create_graph=True, materialize_grads=True)
+        assert_twice_differentiable(update)
+        ours = dict(zip(of.parameters, update, strict=True))
+        differences, roughness = objectives.relative_differences(ours, of.leak), priors.neighbours(images)
+        self.count, self.residuals = len(differences), [*differences, *roughness]
+        self.distance, self.roughness = _square(differences), _square(roughness)
+
+    def vjp(self, u: Sequence[Tensor]) -> Tensor:
+        """J^T u, of weighted residuals u, shaped like the latent."""
+        self.of.passes += 1
+        return torch.autograd.grad(self.residuals, self.at, self._weigh(u), retain_graph=True)[0]
+
+    def jvp(self, v: Tensor) -> tuple[Tensor, ...]:
+        """J v, shaped like the residuals."""
+        if self.transposed is None:
+            self.of.passes += 1
+            self.dummies = [torch.zeros_like(r, requires_grad=True) for r in self.residuals]  # u
+            self.transposed = torch.autograd.grad(self.residuals, self.at, self.dummies, create_graph=True)[0]
+        self.of.passes += 1
+        return torch.autograd.grad(self.transposed, self.dummies, v, retain_graph=True)
+
+    def curvature(self, v: Tensor) -> float:
+        """|J v|^2."""
+        moved = self.jvp(v)
+        return sum((m * w).sum().item() for m, w in zip(moved, self._weigh(moved), strict=True))
+
+    def _weigh(self, parts: Sequence[Tensor]) -> list[Tensor]:
+        return [self.rough * part if k >= self.count else part for k, part in enumerate(parts)]
 
 
 class _Trajectory:
     """One restart."""
 
-    def __init__(self, attack: GaussNewton, problem: Problem, restart: int, images: Tensor, seed: int) -> None:
-        self.attack, self.problem, self.restart = attack, problem, restart
-        self.low, self.high = (problem.leak.normalise(torch.full_like(images[:1], value)) for value in (0.0, 1.0))
-        self.boxed = isinstance(problem.space, Pixels)
-        self.latent = problem.space.begin(self._inside(images)).detach().clone()
-        self.step, self.points, self.damping, self.converged = 0, 0, DAMPING, False
+    def __init__(
+        self, attack: GaussNewton, forward: Forward, parameters: Gradients, leak: Leak, space: Space | None, restart: int, x: Tensor,
+        seed: int,
+    ) -> None:  # fmt: skip
+        self.attack, self.forward, self.parameters, self.leak, self.space = attack, forward, parameters, leak, space
+        self.restart, self.seed = restart, seed
+        self.low, self.high = (leak.normalise(torch.full_like(x[:1], value)) for value in (0.0, 1.0))
+        self.latent = (x.clamp(self.low, self.high) if space is None else space.begin(x)).detach().clone()
+        self.step, self.points, self.passes, self.damping = 0, 0, 0, DAMPING
         self.scale = 0.0  # the mean diagonal of J^T J at the first point, which the damping is in units of
         self.best_loss = math.inf  # the least distance so far
         self.pairs: Pairs = []
-        self.generator = torch.Generator().manual_seed(seed)
 
-    def states(self) -> Iterator[State]:
-        leak, self.point = self.problem.leak, self._evaluate(self.latent)
+    def images(self, latent: Tensor) -> Tensor:
+        """Normalised images, with a graph to the latent."""
+        return latent if self.space is None else self.space.images(latent)
+
+    def states(self, resume: Checkpoint | None) -> Iterator[State]:
+        if resume and resume["restart"] == self.restart:
+            self.step, self.points, self.passes, self.damping, self.best_loss, self.scale = resume["numbers"]
+            self.latent = resume["latent"].to(self.latent)
+            self.pairs = [(v.to(self.latent), product.to(self.latent)) for v, product in resume["pairs"]]
+        self.point = Point(self, self.latent)
         while True:
-            weights, (distance, roughness) = self._weights(), self.point.values
-            losses = {"gradients": weights[0] * distance, "smoothness": weights[1] * roughness}
-            images = leak.normalise.inverse(self.problem.space.images(self.latent)).clamp(0, 1).detach()
-            labels: Any = leak.labels  # known by now
-            reason = self._reason(distance)
+            point, reason = self.point, self._reason()
+            self.best_loss = min(self.best_loss, point.distance)
+            point.rough = SMOOTHNESS * self.best_loss
+            losses = {"gradients": point.distance, "smoothness": point.rough * point.roughness}
+            images = self.leak.normalise.inverse(self.images(self.latent)).clamp(0, 1)
+            labels: Any = self.leak.labels  # known by now
+            numbers = [self.step, self.points - 1, self.passes - 1, self.damping, self.best_loss, self.scale]
+            checkpoint = dict(restart=self.restart, numbers=numbers, latent=self.latent, pairs=self.pairs)
             yield State(
-                self.restart, self.step, self.problem.passes, images, labels, losses, losses["gradients"], reason, self.checkpoint,
+                self.restart, self.step, self.passes, images, labels, losses, point.distance, reason, checkpoint,
                 {"exact": self.points, "difference": 0},
             )  # fmt: skip
             if reason:
                 return
             self._advance()
 
-    def _evaluate(self, latent: Tensor) -> Point:
-        self.points += 1
-        return Point(self.problem, latent)
-
-    def _weights(self) -> tuple[float, float]:
-        """What the distance and the smoothness count now."""
-        self.best_loss = min(self.best_loss, self.point.values[0])
-        return 1.0, SMOOTHNESS * self.best_loss
-
     def _advance(self) -> None:
         """Solve for a step, take it if it helps, and learn from it how much to damp the next."""
-        point, weights = self.point, self._weights()
-        downhill = point.downhill(weights)
+        point = self.point
+        downhill = -point.vjp([r.detach() for r in point.residuals])
         free = torch.ones_like(downhill)
-        if self.boxed:
+        if self.space is None:
             fixed = ((self.latent <= self.low) & (downhill < 0)) | ((self.latent >= self.high) & (downhill > 0))
             free = (~fixed).to(downhill)
         if not self.scale:  # of the first point; later the damping follows by itself
-            signs = (2.0 * torch.randint(2, self.latent.shape, generator=self.generator) - 1).to(self.latent)
-            self.scale = (point.curvature(signs, weights) / self.latent.numel()) or 1.0
-        limit = None if self.attack.passes is None else self.attack.passes - 2
-        step = solve(point, free * downhill, free, weights, self.damping * self.scale, self.pairs, limit)
-        goal = self._inside(self.latent + step)
-        promised = (downhill * (goal - self.latent)).sum().item() - 0.5 * point.curvature(goal - self.latent, weights)
-        there = self._evaluate(goal)
-        gained = 0.5 * (point.total(weights) - there.total(weights))
+            signs = torch.randint(2, self.latent.shape, generator=torch.Generator().manual_seed(self.seed))
+            self.scale = point.curvature((2.0 * signs - 1).to(self.latent)) / self.latent.numel() or 1.0
+        goal = self.latent + self._solve(free * downhill, free, self.damping * self.scale)
+        if self.space is None:
+            goal = goal.clamp(self.low, self.high)
+        promised = (downhill * (goal - self.latent)).sum().item() - 0.5 * point.curvature(goal - self.latent)
+        there = Point(self, goal)
+        before, behind = (each.distance + point.rough * each.roughness for each in (point, there))
+        gained = 0.5 * (before - behind)
         ratio = gained / promised if promised > 0 else -1.0
         if gained > 0:  # NaN is not
             self.latent, self.point = goal, there
         least = torch.finfo(goal.dtype).eps  # less than this a float does not see
         self.damping = max(least, self.damping * (0.25 if ratio > 0.5 else 4.0 if not ratio > 0.25 else 1.0))
-        self.converged = self.damping > 1e12 * DAMPING
         self.step += 1
 
-    def _inside(self, x: Tensor) -> Tensor:
-        return x.clamp(self.low, self.high) if self.boxed else x
+    def _solve(self, downhill: Tensor, free: Tensor, shift: float) -> Tensor:
+        """Conjugate gradients for (J^T J + shift) step = downhill among the free numbers, from zero.  free: 1 where a number may move."""
+        precondition = _preconditioner(self.pairs, free, shift)
+        step, left = torch.zeros_like(downhill), downhill
+        direction = free * precondition(left)
+        size = (left * direction).sum()
+        goal, limit = TOLERANCE**2 * size, (self.attack.passes or math.inf) - 4
+        for _ in range(INNER):
+            if not size > goal or self.passes > limit:
+                break
+            product = self.point.vjp(self.point.jvp(direction))
+            total = free * (product + shift * direction)
+            length = size / (direction * total).sum()
+            step, left = step + length * direction, left - length * total
+            self.pairs = [*self.pairs, (length * direction, length * product)][-PAIRS:]
+            scaled = free * precondition(left)
+            size, last = (left * scaled).sum(), size
+            direction = scaled + (size / last) * direction
+        return step
 
-    def _reason(self, distance: float) -> str:
-        if not math.isfinite(distance):
+    def _reason(self) -> str:
+        if not math.isfinite(self.point.distance):
             return "not finite"
         if self.step == self.attack.steps:
             return "steps"
-        if self.attack.passes is not None and self.problem.passes + LEAST - 1 > self.attack.passes:
+        if self.attack.passes is not None and self.passes + LEAST - 1 > self.attack.passes:
             return "passes"
-        return "stuck" if self.converged else ""
+        return "stuck" if self.damping > 1e12 * DAMPING else ""
 
-    def checkpoint(self) -> Checkpoint:
-        """All that `resume` needs; the present point will be evaluated once more."""
-        return {
-            "restart": self.restart,
-            "numbers": [self.step, self.points - 1, self.converged, self.damping, self.best_loss, self.scale],
-            "passes": self.problem.passes - 1,
-            "latent": self.latent.clone(),
-            "generator": self.generator.get_state(),
-            "pairs": self.pairs.copy(),
-        }
 
-    def resume(self, checkpoint: Checkpoint) -> None:
-        """Take up a restart where `checkpoint` left it, on the device of the leak."""
-        self.step, self.points, self.converged, self.damping, self.best_loss, self.scale = checkpoint["numbers"]
-        self.problem.passes = checkpoint["passes"]
-        self.latent = checkpoint["latent"].to(self.latent)
-        self.generator.set_state(checkpoint["generator"].cpu())
-        self.pairs = [(v.to(self.latent), product.to(self.latent)) for v, product in checkpoint["pairs"]]
+def _preconditioner(pairs: Pairs, free: Tensor, shift: float) -> Callable[[Tensor], Tensor]:
+    """An approximate inverse of J^T J + shift, from the pairs of earlier steps (Morales and Nocedal 2000): L-BFGS's two loops."""
+    shifted = [(free * v, free * (product + shift * v)) for v, product in pairs]
+    used = [(v, y, dot) for v, y in shifted if (dot := (v * y).sum()) > 1e-12 * v.norm() * y.norm()]
+    if not used:
+        return lambda q: q
+    _, y, dot = used[-1]
+    unit = dot / (y * y).sum()
+
+    def precondition(q: Tensor) -> Tensor:
+        parts = []
+        for v, y, dot in reversed(used):
+            parts.append((v * q).sum() / dot)
+            q = q - parts[-1] * y
+        q = unit * q
+        for (v, y, dot), part in zip(used, reversed(parts), strict=True):
+            q = q + (part - (y * q).sum() / dot) * v
+        return q
+
+    return precondition
+
+
+def _square(parts: Sequence[Tensor]) -> float:
+    return torch.stack([part.detach().square().sum() for part in parts]).sum().item()

@@ -6,65 +6,57 @@
     bias_minimum   no paper's: the same reading of the bias         distinct labels; sure for one image on any network
     bias_counts    after Wainakh et al. 2022 (LLG)                  any labels, repeats too; sure for one image on any network
 
-All follow from one identity. Let image b enter the last layer as features f_b and leave it with probabilities p_b. The mean cross-entropy
-has the derivative c_bi = p_bi - [i is the label of b] at logit i, negative at b's label and nowhere else, so
-
-    G_i = 1/B sum_b c_bi f_b  (features,)          g_i = 1/B sum_b c_bi          row i of the weight's gradient, and the bias's
-
-For one image every row is f, stretched by c_i; only the label's points the other way, and it is as long as all the others together.
-The rules need cross-entropy on whole labels. They read the leak and the model's layout, never `leak.labels`, and give (batch,) int64 in no
-order of the images. Each raises ValueError for a batch that it cannot tell, and for a gradient that is missing or zero.
+Image b enters the last layer as features f_b and leaves it with probabilities p_b. The mean cross-entropy has the derivative
+c_bi = p_bi - [i is b's label] at logit i, negative at the label alone. So row i of the weight's gradient is G_i = 1/B sum_b c_bi f_b, and
+that of the bias g_i = 1/B sum_b c_bi. For one image every row is f, stretched; only the label's points the other way.
+The rules read the leak and the model's layout, never `leak.labels`, and give (batch,) int64 in no order of the images. Each raises
+ValueError for a batch that it cannot tell, and for a gradient that is missing or zero.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privlab.leak import Leak
-from privlab.models.forward import preprocessing, stateless
 
 
 def row_sum(model: nn.Module, leak: Leak) -> Tensor:
-    """The row of the weight's gradient with the smallest sum: c_i s, with s the sum of the features (Zhao et al. 2020).
+    """The row with the smallest sum: c_i s, with s the sum of the features (Zhao et al. 2020).
 
-    s has to be above 0, as behind a ReLU. Behind a fresh LayerNorm it is 0, and the answer is rounding; use `row_products` there.
+    s has to be above 0, as behind a ReLU. Behind a fresh LayerNorm it is 0, and the answer is rounding.
     """
-    return _rows(model, _one_image(leak, "row_sum")).sum(1).argmin()[None]
+    return _rows(model, leak, single="row_sum").sum(1).argmin()[None]
 
 
 def row_products(model: nn.Module, leak: Leak) -> Tensor:
-    """The row of the weight's gradient that points away from every other (Lu et al. 2022, Algorithm 2).
+    """The row that points away from every other: G_i . G_j < 0 exactly where one of the two is the label's (Lu et al. 2022, Algorithm 2).
 
-    G_i . G_j = c_i c_j |f|^2 is negative exactly where one of the two is the label's. The paper asks for no positive product; here it is
-    the row whose cosines with the others have the smallest sum: the same row, and noise that turns a few products leaves an answer.
+    Here the one whose cosines with the others have the smallest sum: the same, and noise that turns a few leaves an answer.
     """
-    rows = _rows(model, _one_image(leak, "row_products"))
+    rows = _rows(model, leak, single="row_products")
     peaks = rows.abs().amax(1, keepdim=True)  # divided out first: squares of small numbers vanish in float32
-    if (alive := int((peaks > 0).sum())) < 3:
-        raise ValueError(
-            f"leak: {alive} rows of the last layer's gradient are not zero, and of 2 rows each points away from the other; "
-            "try label_recovery.bias_minimum, or label_recovery.row_sum behind a ReLU"
-        )
+    if (peaks > 0).sum() < 3:
+        raise ValueError(f"leak: of {len(rows)} rows fewer than 3 are not 0, and of 2 each points away from the other")
     directions = F.normalize(rows / peaks.where(peaks > 0, 1.0))  # (classes, features)
     return (directions @ directions.sum(0)).argmin()[None]  # with itself as well, which adds 1 to each
 
 
 def row_minimum(model: nn.Module, leak: Leak) -> Tensor:
-    """The rows of the weight's gradient that hold the most negative numbers, the lowest first (Hatamizadeh et al. 2022, eq. 2).
+    """The rows that hold the most negative numbers, the lowest first (Hatamizadeh et al. 2022, eq. 2).
 
-    Right for one image if max_j f_j / -min_j f_j > max_i p_i / (1 - p_label), i other than the label, about 1 / classes on a fresh network;
-    always on features >= 0. For distinct labels as long as the probabilities are small.
+    Right for one image if max_j f_j / -min_j f_j > max_i p_i / (1 - p_label), i other than the label; always on features >= 0.
     """
     return _smallest(_rows(model, leak).amin(1), leak)
 
 
 def bias_minimum(model: nn.Module, leak: Leak) -> Tensor:
-    """The smallest numbers of the bias's gradient, g_i = mean_b p_bi - (1/B if i is a label), the lowest first; in no paper of this book.
+    """The smallest numbers of the bias's gradient, the lowest first; in no paper of this book.
 
     Right for distinct labels if and only if no label's mean probability exceeds an absent class's by 1/B or more.
     """
@@ -72,18 +64,14 @@ def bias_minimum(model: nn.Module, leak: Leak) -> Tensor:
 
 
 def bias_counts(model: nn.Module, leak: Leak) -> Tensor:
-    """How often each class occurs, sorted: take the smallest number of the bias's gradient, add 1/B to it, B times over.
+    """Labels sorted, repeats too: take the smallest number of the bias's gradient, add 1/B to it, B times (after Wainakh et al. 2022).
 
-    g_i = m_i - n_i/B, with m_i the mean probability of class i and n_i the number of its images: to name one is to undo its pull.
-    Right if and only if max of m_i over the classes present < min of m_i over all classes + 1/B. Unlike the others it reads the
-    gradient's size: one that was clipped must be scaled back first.  Source: after Wainakh et al. 2022, PoPETs, which reads the rows.
+    g_i = m_i - n_i/B, with m_i the mean probability of class i and n_i the number of its images. Right if and only if max of m_i over the
+    classes present < min of m_i over all classes + 1/B. It reads the gradient's size: one that was clipped must be scaled back first.
     """
-    heads = max(len(_heads(model)), 1)  # whose mean the logits are
-    gradient = heads * _gradient(model, leak, "bias").double()  # (classes,)
-    pulls = torch.arange(leak.batch_size, device=gradient.device, dtype=torch.float64) / leak.batch_size  # (batch,)
-    keys = (
-        gradient[:, None] + pulls
-    )  # (classes, batch): where the number of a class stands when it is named the j-th time
+    gradient = len(_heads(model)) * _gradient(model, leak, "bias").double()  # (classes,); logits are the heads' mean
+    pulls = torch.arange(leak.batch_size).to(gradient) / leak.batch_size  # (batch,)
+    keys = gradient[:, None] + pulls  # (classes, batch): where a class stands when it is named the j-th time
     first = keys.flatten().argsort(stable=True)[: leak.batch_size]
     return (first // leak.batch_size).sort().values
 
@@ -98,83 +86,44 @@ def overlap(labels: Tensor, truth: Tensor) -> float:
     return (Counter(labels.tolist()) & Counter(truth.tolist())).total() / len(truth)
 
 
-def classifier(model: nn.Module, image_shape: Sequence[int]) -> str:
-    """The name of the layer that makes the logits: "fc", "head", "head.fc", "classifier.linear", ...
-
-    model: one of timm's, which is asked for its classifier (a distilled model has two: the first), or any other. Of that it is the
-    nn.Linear whose output the model answers with, as it is or shifted, as by a LogSoftmax: it is run once, on noise, to see.
-    image_shape: (channels, height, width) of what the model takes.  Raises ValueError where there is no such layer.
+def classifier(model: nn.Module) -> str:
+    """The name of the layer that makes the logits, such as "head.fc": the last nn.Linear, or convolution of 1 x 1, of what timm calls the
+    classifier (of a distilled model the first), or of a model that is not timm's.  Raises ValueError where there is none.
     """
-    if heads := _heads(model):
-        layer = next((m for m in reversed([*heads[0].modules()]) if [*m.parameters(recurse=False)]), None)
-    else:
-        layer = _answering(model, image_shape)
-    pointwise = isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1)  # behind pooling
-    if not isinstance(layer, nn.Linear) and not pointwise:
-        raise ValueError(
-            f"model: {type(model).__name__} ends in no nn.Linear, which the rules for labels read; build it with num_classes=10, say, or "
-            "give the attack its labels"
-        )
-    return next(name for name, module in model.named_modules() if module is layer)
+    head = [*_heads(model)[0].modules()]
+    for name, layer in reversed([*model.named_modules()]):
+        pointwise = isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1)  # behind pooling
+        if layer in head and (isinstance(layer, nn.Linear) or pointwise):
+            return name
+    raise ValueError(f"model: {type(model).__name__} ends in no nn.Linear to read labels from; give them with the leak")
 
 
-def _heads(model: nn.Module) -> list[nn.Module]:
-    """What timm calls the classifier: two in a distilled DeiT, none where the model is not timm's."""
-    owner = model.get_classifier() if hasattr(model, "get_classifier") else []  # type: ignore[operator]
-    return list(owner) if isinstance(owner, tuple | list) else [owner]
+def _heads(model: Any) -> list[nn.Module]:
+    """What timm calls the classifier: two in a distilled DeiT. The model itself where it is not timm's."""
+    owner = model.get_classifier() if hasattr(model, "get_classifier") else model
+    return list(owner) if isinstance(owner, tuple) else [owner]
 
 
-def _answering(model: nn.Module, image_shape: Sequence[int]) -> nn.Module | None:
-    """The linear layer whose output is the answer, but for what a softmax does not see."""
-    outputs: dict[nn.Module, Tensor] = {}
-    linear = [m for m in model.modules() if isinstance(m, nn.Linear)]
-    hooks = [m.register_forward_hook(lambda layer, _, output: outputs.update({layer: output})) for m in linear]
-    probe = torch.rand(2, *image_shape, generator=torch.Generator().manual_seed(0))
-    like = next((p for p in model.parameters() if p.requires_grad), probe)
-    try:
-        with torch.no_grad(), torch.random.fork_rng([like.device] if like.is_cuda else []):
-            logits = stateless(model)(preprocessing(model)(probe.to(like)))
-    finally:
-        for hook in hooks:
-            hook.remove()
-    answer, near = logits.softmax(1), 64 * torch.finfo(logits.dtype).eps
-    same = [layer for layer, output in outputs.items() if output.shape == logits.shape]
-    return next((layer for layer in same if torch.allclose(outputs[layer].softmax(1), answer, near, 0)), None)
-
-
-def _rows(model: nn.Module, leak: Leak) -> Tensor:
-    return _gradient(model, leak, "weight").flatten(1)  # (classes, features)
+def _rows(model: nn.Module, leak: Leak, single: str = "") -> Tensor:
+    """The weight's gradient, (classes, features).  single: the rule that takes one image only."""
+    if single and leak.batch_size != 1:
+        what = f"leak.batch_size={leak.batch_size}, and label_recovery.{single} tells the label of 1 image"
+        raise ValueError(f"{what}; for a batch try label_recovery.bias_counts")
+    return _gradient(model, leak, "weight").flatten(1)
 
 
 def _gradient(model: nn.Module, leak: Leak, leaf: str) -> Tensor:
     """The classifier's gradient, in float32 at least."""
-    name = f"{classifier(model, leak.image_shape)}.{leaf}".lstrip(".")
-    if name not in leak.grads:
-        raise ValueError(
-            f"leak lacks {name!r}, from which this rule reads the labels; give labels with the leak, or let an attack search for them"
-        )
-    gradient = leak[name]
-    if not gradient.any():
-        raise ValueError(
-            f"leak: the gradient of {name!r} is zero throughout, as of an image learnt by heart; take float64, or another image"
-        )
-    return gradient.to(torch.promote_types(gradient.dtype, torch.float32))
-
-
-def _one_image(leak: Leak, rule: str) -> Leak:
-    if leak.batch_size != 1:
-        raise ValueError(
-            f"leak.batch_size={leak.batch_size}, and label_recovery.{rule} tells the label of 1 image; "
-            "for a batch try label_recovery.bias_counts, or label_recovery.row_minimum if its labels are distinct"
-        )
-    return leak
+    name = f"{classifier(model)}.{leaf}".lstrip(".")
+    if name not in leak.grads or not leak[name].any():
+        what = f"leak: the gradient of {name!r}, from which this rule reads the labels, is missing, or zero"
+        raise ValueError(f"{what}; give labels with the leak, or let an attack search for them")
+    return leak[name].to(torch.promote_types(leak[name].dtype, torch.float32))
 
 
 def _smallest(scores: Tensor, leak: Leak) -> Tensor:
     """The classes of the batch_size smallest scores, the smallest first."""
     if leak.batch_size > len(scores):
-        raise ValueError(
-            f"leak.batch_size={leak.batch_size} cannot hold distinct labels of {len(scores)} classes, as this rule assumes; "
-            "try label_recovery.bias_counts, or give labels with the leak"
-        )
+        what = f"leak.batch_size={leak.batch_size} cannot hold distinct labels of {len(scores)} classes"
+        raise ValueError(f"{what}; try label_recovery.bias_counts, or give labels with the leak")
     return scores.argsort(stable=True)[: leak.batch_size]

@@ -1,13 +1,9 @@
-"""What an attack compares: each a function (normalised images, their gradients, leak) -> scalar.
-
-Only the gradients that the leak holds are compared. One that has to look at the victim or the leak first has a method
-`prepare(model, leak)`, called once before a search: it gives the function to use, or None to be left out.
-"""
+"""What an attack compares: each a function (normalised images, their gradients, leak) -> scalar, of the gradients that the leak holds."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from zlib import crc32
 
@@ -30,10 +26,7 @@ def squared_distance(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
 
 
 def relative_distance(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
-    """Sum over parameter tensors of the squared difference over the square of the client's: each counts 1 at a search's blind start.
-
-    A tensor whose gradient is next to nothing, less than `FLOOR` of the whole, counts by that floor.
-    """
+    """Sum over parameter tensors of the squared difference over the square of the client's, which is `FLOOR` of the whole at least."""
     return torch.stack([difference.square().sum() for difference in relative_differences(grads, leak)]).sum()
 
 
@@ -44,33 +37,27 @@ def relative_differences(grads: Gradients, leak: Leak) -> list[Tensor]:
 
 
 def cosine_distance(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
-    """1 - cosine between the two gradients, each taken as one long vector (Geiping et al. 2020, eq. 4).
-
-    From 0 (same direction) to 2; blind to the length of the client's gradient. NaN if one of the two is zero throughout.
-    """
+    """1 - cosine between the two gradients, each one long vector: 0 to 2, NaN if one is zero throughout (Geiping et al. 2020, eq. 4)."""
     dot = torch.stack([(grads[n] * g).sum() for n, g in leak.grads.items()]).sum()
-    return 1 - dot / (_norm(grads[n] for n in leak.grads) * leak.norm)
+    square = torch.stack([grads[n].square().sum() for n in leak.grads]).sum()
+    return 1 - dot / (square.sqrt() * leak.norm)
 
 
 def layer_norms(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
-    """Sum over parameter tensors of the L2 norm of the difference, not squared (Hatamizadeh et al. 2022, eq. 3; layers there).
-
-    So a tensor with small gradients pulls as hard as one with large ones. Where a difference is zero throughout, so is its gradient.
-    """
+    """Sum over parameter tensors of the L2 norm of the difference, not squared (Hatamizadeh et al. 2022, eq. 3; layers there)."""
     return torch.stack([vector_norm(grads[n] - g) for n, g in leak.grads.items()]).sum()
 
 
 def tag(scale: float = 0.1) -> Objective:
     """Squared distance plus scale * the sum over parameter tensors of w * L1 norm of the difference (TAG, Deng et al. 2021).
 
-    The paper's weight of the L1 norm is larger for earlier layers, and it leaves open how. Our choice: one w a parameter tensor,
-    falling linearly from 1 at the first of the L in the leak to 1/L at the last; and squared differences, as in DLG.
+    The paper's w is larger for earlier layers, and it leaves open how. Ours falls linearly from 1 at the first of the leak's L tensors to
+    1/L at the last.
     """
 
     def value(images: Tensor, grads: Gradients, leak: Leak) -> Tensor:
         absolute = torch.stack([(grads[n] - g).abs().sum() for n, g in leak.grads.items()])  # (tensors,)
-        layers = len(leak.grads)
-        falling = torch.arange(layers, 0, -1).to(absolute) / layers
+        falling = torch.arange(len(absolute), 0, -1).to(absolute) / len(absolute)
         return squared_distance(images, grads, leak) + scale * (falling * absolute).sum()
 
     value.__name__ = f"tag(scale={scale:g})"
@@ -80,9 +67,10 @@ def tag(scale: float = 0.1) -> Objective:
 class PositionDirection:
     """Minus the cosine between the two gradients of the position embedding (L_A of Lu et al. 2022, eq. 12).
 
-    From -1 (same direction) to 1. NaN where the gradient of the attacker's images is zero throughout.
-    Prepared for a leak without "pos_embed", it warns and is left out.
+    From -1 (same direction) to 1. Prepared for a leak without "pos_embed", it warns and is left out.
     """
+
+    __name__ = "position_direction"
 
     def __call__(self, _: Tensor, grads: Gradients, leak: Leak) -> Tensor:
         theirs, ours = leak["pos_embed"], grads["pos_embed"]  # (1, tokens, width)
@@ -91,28 +79,16 @@ class PositionDirection:
     def prepare(self, model: nn.Module, leak: Leak) -> PositionDirection | None:
         if "pos_embed" in leak.grads:
             return self
-        learns = any(n == "pos_embed" and p.requires_grad for n, p in model.named_parameters())
-        why = "it was withheld" if learns else f"model: {type(model).__name__} learns none"
-        warnings.warn(
-            f"leak: it lacks the gradient of 'pos_embed' ({why}), so position_direction is left out and the APRIL attack "
-            "falls back to squared L2 alone",
-            stacklevel=2,
-        )
+        why = f"it lacks the gradient of 'pos_embed' (withheld, or {type(model).__name__} learns none)"
+        warnings.warn(f"leak: {why}: the APRIL attack falls back to the distance alone", stacklevel=2)
         return None
-
-    def __repr__(self) -> str:
-        return "position_direction"
 
 
 position_direction = PositionDirection()
 
 
 def weighted(objective: Objective, weights: Mapping[str, float]) -> Objective:
-    """An objective of this module, with both gradients multiplied by a factor a parameter before they are compared.
-
-    So squared_distance sees the factors squared, and layer_norms as they are.
-    weights: parameter name -> factor, 0 or more; 1 for names that are not listed. See `by_part`.
-    """
+    """An objective, both gradients multiplied by a factor a parameter first.  weights: parameter name -> factor, 1 if not listed."""
 
     def multiply(grads: Gradients) -> Gradients:
         return {n: g if (w := weights.get(n, 1.0)) == 1 else w * g for n, g in grads.items()}
@@ -122,25 +98,13 @@ def weighted(objective: Objective, weights: Mapping[str, float]) -> Objective:
 
     factors = ", ".join(f"{f:g}" for f in sorted(set(weights.values()))) or "nothing"
     key = f" #{crc32(repr(sorted(weights.items())).encode()):08x}" if weights else ""  # tells any two apart
-    value.__name__ = f"weighted({name(objective)}, {len(weights)} by {factors}{key})"
+    name = getattr(objective, "__name__", objective)
+    value.__name__ = f"weighted({name}, {len(weights)} by {factors}{key})"
     return value
 
 
 def by_part(model: nn.Module, **factors: float) -> dict[str, float]:
-    """Weights for `weighted`, by part: by_part(model, attention=2.0, mlp=0.0).
-
-    factors: part of the model (stem, attention, mlp, conv, norm, head; see `privlab.models.parts`) -> factor; 1 for the others.
-    Returns parameter name -> factor, of those that the model learns.
-    """
+    """Weights for `weighted`, by part of `privlab.models.parts`: by_part(model, attention=2.0, mlp=0.0)."""
     groups = parts.group(model)
     learnable = {n for n, p in model.named_parameters() if p.requires_grad}
     return {n: factor for part, factor in factors.items() for n in groups[part] if n in learnable}
-
-
-def name(objective: Objective) -> str:
-    """What an objective is called in the key of a search."""
-    return getattr(objective, "__name__", repr(objective))
-
-
-def _norm(tensors: Iterable[Tensor]) -> Tensor:
-    return torch.stack([t.square().sum() for t in tensors]).sum().sqrt()

@@ -6,27 +6,13 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
-from privlab.attacks.gradient_inversion import label_recovery, objectives
-from privlab.attacks.gradient_inversion.objectives import (
-    Objective,
-    cosine_distance,
-    layer_norms,
-    position_direction,
-    relative_distance,
-    squared_distance,
-)
-from privlab.attacks.gradient_inversion.priors import (
-    BatchNormStatistics,
-    Classification,
-    PatchJoints,
-    Registration,
-    pixel_norm,
-    squared_variation,
-    total_variation,
-    total_variation_norm,
-)
+from privlab.attacks.gradient_inversion import label_recovery, objectives, priors
+from privlab.attacks.gradient_inversion.objectives import Objective, cosine_distance, layer_norms, squared_distance
+from privlab.attacks.gradient_inversion.priors import pixel_norm, total_variation, total_variation_norm
 from privlab.attacks.gradient_inversion.search import ALWAYS, GradientMatching, Stages, Term, constant, cosine
 from privlab.leak import Leak
+
+SMOOTH = Term("smoothness", 1e-4, total_variation_norm, of="images")
 
 
 def dlg(steps: int = 300) -> GradientMatching:
@@ -41,10 +27,7 @@ def idlg(steps: int = 300) -> GradientMatching:
     One image, features that are not negative: see `label_recovery.row_sum`; elsewhere give
     `replace(idlg(), labels=label_recovery.row_products)`.
     """
-    terms = (Term("gradients", 1.0, squared_distance),)
-    return GradientMatching(
-        terms, steps, lr=1.0, optimiser="lbfgs", schedule=constant, boxed=False, labels=label_recovery.row_sum
-    )
+    return replace(dlg(steps), labels=label_recovery.row_sum)
 
 
 def inverting_gradients(steps: int = 3000, tv: float = 1e-4) -> GradientMatching:
@@ -59,13 +42,10 @@ def inverting_gradients(steps: int = 3000, tv: float = 1e-4) -> GradientMatching
 def annealed(steps: int = 200, tv: tuple[float, float] = (0.02, 1e-5)) -> GradientMatching:
     """Ours, for few steps: inverting_gradients with a smoothness that fades from tv[0] to tv[1] and steps that shrink to nothing.
 
-    Strong smoothness finds the coarse picture within tens of steps, and then hides the fine one. The first step is the longer the
-    fewer there are, so that a pixel can always cross its range a few times.
+    Strong smoothness finds the coarse picture within tens of steps, and then hides the fine one.
     """
-    terms = (
-        Term("gradients", 1.0, cosine_distance),
-        Term("smoothness", tv[0], total_variation, end=tv[1], of="images"),
-    )
+    smooth = Term("smoothness", tv[0], total_variation, end=tv[1], of="images")
+    terms = (Term("gradients", 1.0, cosine_distance), smooth)
     return GradientMatching(terms, steps, lr=min(30 / steps, 0.4), signed=True, schedule=cosine)
 
 
@@ -73,12 +53,10 @@ def quasi_newton(steps: int = 8, smoothness: tuple[float, float] = (0.3, 1e-2)) 
     """Ours, for networks without ReLU: L-BFGS on the relative distance, which weighs every tensor alike, with a smoothness that fades.
 
     steps: of up to 20 evaluations each. On a small ViT eight of them find 18 to 30 dB where eighty steps of `annealed`, at half the time,
-    find 13 to 16; `adaptive.tempered` is for updates with noise, in which small tensors are the first to drown.
+    find 13 to 16. For updates with noise see `adaptive.tempered`.
     """
-    terms = (
-        Term("gradients", 1.0, relative_distance),
-        Term("smoothness", smoothness[0], squared_variation, end=smoothness[1], of="images"),
-    )
+    smooth = Term("smoothness", smoothness[0], priors.squared_variation, end=smoothness[1], of="images")
+    terms = (Term("gradients", 1.0, objectives.relative_distance), smooth)
     return GradientMatching(terms, steps, lr=1.0, optimiser="lbfgs", schedule=constant)
 
 
@@ -95,24 +73,19 @@ def april(steps: int = 1500, alpha: float = 1.0, distance: Objective = squared_d
     """APRIL by optimisation (Lu et al. 2022, eq. 12, Algorithm 2): squared distance, and the position gradient's direction.
 
     alpha: weight of the direction; the paper gives none.  distance: another than the paper's.
-    Where the leak misses the position's gradient, a warning says so, and what is left is DLG's squared distance, as the paper has it
-    (section 4.2).
+    Where the leak misses the position's gradient, a warning says so, and DLG is left, as in the paper (section 4.2).
     """
-    terms = (Term("gradients", 1.0, distance), Term("position", alpha, position_direction))
+    terms = (Term("gradients", 1.0, distance), Term("position", alpha, objectives.position_direction))
     return GradientMatching(terms, steps, schedule=cosine, labels=one_or_many)
 
 
 def april_balanced(
     steps: int, model: nn.Module, leak: Leak, seed: int = 0, distance: Objective = squared_distance
 ) -> GradientMatching:
-    """APRIL with an alpha by rule: what the distance has to fall over what the cosine has to rise, where a search of this seed begins.
-
-    The paper names no alpha. This one needs nothing but the leak, so an attacker can follow it.
-    """
+    """APRIL with an alpha by rule: what the distance has to fall over what the cosine has to rise, where a search of this seed begins."""
     begin = next(april(steps, distance=distance).search(model, leak, seed)).losses
-    if "position" not in begin:  # see the warning
-        return april(steps, distance=distance)
-    return april(steps, begin["gradients"] / max(1 + begin["position"], 1e-6), distance)
+    alpha = begin["gradients"] / max(1 + begin["position"], 1e-6) if "position" in begin else 1.0  # see the warning
+    return april(steps, alpha, distance)
 
 
 def lu2022(steps: int = 1500) -> dict[str, GradientMatching]:
@@ -121,55 +94,49 @@ def lu2022(steps: int = 1500) -> dict[str, GradientMatching]:
     The paper names Adam and the steps, no step length and no alpha. DLG, TAG and APRIL share all but the loss; IG keeps the sign and the
     falling step of Inverting Gradients.
     """
-    squared = april(steps).without("position")
     inverting = replace(inverting_gradients(steps), labels=one_or_many)
-    return {"dlg": squared, "ig": inverting, "tag": tag(steps), "april": april(steps)}
+    plain = april(steps)
+    return {"dlg": plain.without("position"), "ig": inverting, "tag": tag(steps), "april": plain}
 
 
 def gradinversion(steps: int = 20_000, prior: nn.Module | None = None, group: int = 2) -> GradientMatching:
     """GradInversion (Yin et al. 2021): distance layer by layer, BatchNorm statistics of the victim, and seeds that agree with one another.
 
-    prior: the network whose BatchNorm statistics are to be met: the victim itself, if it has any; without it, that term is left out
-    (GradInversion on a ViT, Hatamizadeh et al. 2022, Table 1).  The noise that the authors add in each step is left out.
+    prior: the victim itself, if it has such statistics; without it, that term is left out (on a ViT, Hatamizadeh et al. 2022, Table 1).
+    The noise that the authors add in each step is left out.
     """
     terms = (
         Term("gradients", 1e-3, layer_norms),
         *_statistics(0.1, prior),
-        *_agreement(1e-2, group),
+        *_agreement(group),
         Term("pixels", 1e-6, pixel_norm, of="images"),
-        Term("smoothness", 1e-4, total_variation_norm, of="images"),
+        SMOOTH,
     )
     return GradientMatching(terms, steps, schedule=cosine, group=group)
 
 
 def gradvit(
-    steps: int = 120_000,
-    prior: nn.Module | None = None,
-    group: int = 2,
-    patch: int | None = None,
-    size: int | None = None,
-    image: float = 0.2,
-    relative: bool = False,
-) -> GradientMatching:
+    steps: int = 120_000, prior: nn.Module | None = None, group: int = 2, patch: int | None = None, size: int | None = None,
+    image: float = 0.2, relative: bool = False,
+) -> GradientMatching:  # fmt: skip
     """GradViT (Hatamizadeh et al. 2022, eqs. 1-11, with the weights of section 4.3).
 
     First half: gradients alone, with the auxiliary terms. Second half: gradients at half the weight (eq. 5) and the statistics of a
     separate network (eq. 6).  For Table 2's rows take terms away: `gradvit(...).without("patches")`, `.unscheduled()`.
     prior: the separate network, such as `pretrained_networks.efficientnet_lite0()`; without it, there is no image prior.
     group: seeds that the registration holds together; the paper does not say how many.  1 leaves the registration out.
-    patch: side of a patch in pixels; the victim's own if not given.
-    Pixels are put back into [0, 1] after each step, and no step length but Adam's 0.1 is named: the box is ours, as in every preset here.
+    patch: side of a patch in pixels; the victim's own if not given.  The box is ours, as in every preset here.
     image, size, relative: weight of the statistics, and how they are taken, see `priors.BatchNormStatistics`. The paper's 0.2 fits
-    the statistics of MoCo's ResNet-50; those of EfficientNet-lite0 are a thousand times larger, and need another, or relative=True.
+    MoCo's ResNet-50; the statistics of EfficientNet-lite0 are a thousand times larger, and need another, or relative=True.
     """
     late, halved = ((0.0, 0.0), (0.5, 1.0)), ((0.0, 1.0), (0.5, 0.5))
     terms = (
         Term("gradients", 4e-3, layer_norms, halved),
         *_statistics(image, prior, late, size, relative),
-        Term("patches", 1e-4, PatchJoints(patch), of="images"),
-        *_agreement(1e-2, group),
+        Term("patches", 1e-4, priors.PatchJoints(patch), of="images"),
+        *_agreement(group),
         Term("pixels", 1e-4, pixel_norm, of="images"),
-        Term("smoothness", 1e-4, total_variation_norm, of="images"),
+        SMOOTH,
     )
     return GradientMatching(terms, steps, schedule=cosine, group=group)
 
@@ -177,15 +144,10 @@ def gradvit(
 def deep_inversion(steps: int = 2000, prior: nn.Module | None = None) -> GradientMatching:
     """DeepInversion (Yin et al. 2020), a baseline that looks at no gradient: images that the victim takes for these labels.
 
-    prior: the network whose BatchNorm statistics are to be met: the victim itself, if it has any.
-    The weights are ours; theirs are for a batch of 224-pixel images and thousands of steps.
+    prior: the victim itself, if it has BatchNorm statistics.  The weights are ours; theirs are for 224 pixels and thousands of steps.
     """
-    terms = (
-        Term("class", 1.0, Classification(), of="images"),
-        *_statistics(0.05, prior),
-        Term("pixels", 1e-4, pixel_norm, of="images"),
-        Term("smoothness", 1e-4, total_variation_norm, of="images"),
-    )
+    seen = Term("class", 1.0, priors.Classification(), of="images")
+    terms = (seen, *_statistics(0.05, prior), Term("pixels", 1e-4, pixel_norm, of="images"), SMOOTH)
     return GradientMatching(terms, steps, schedule=cosine, blind=True)
 
 
@@ -196,11 +158,10 @@ def one_or_many(model: nn.Module, leak: Leak) -> Tensor:
 
 def _statistics(
     weight: float, prior: nn.Module | None, stages: Stages = ALWAYS, size: int | None = None, relative: bool = False
-) -> tuple[Term, ...]:
-    if prior is None:
-        return ()
-    return (Term("statistics", weight, BatchNormStatistics(prior, size, relative), stages, of="images"),)
+) -> list[Term]:
+    value = None if prior is None else priors.BatchNormStatistics(prior, size, relative)
+    return [] if value is None else [Term("statistics", weight, value, stages, of="images")]
 
 
-def _agreement(weight: float, group: int) -> tuple[Term, ...]:
-    return () if group == 1 else (Term("registration", weight, Registration(), of="group"),)
+def _agreement(group: int) -> list[Term]:
+    return [] if group == 1 else [Term("registration", 1e-2, priors.Registration(), of="group")]

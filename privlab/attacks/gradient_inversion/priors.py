@@ -1,6 +1,5 @@
 """What an attack assumes about images: each a function (normalised images, their gradients, leak) -> scalar that needs no gradients.
 
-One that has to know the victim has a method `prepare(model, leak)`, called once before a search: it gives the function to use.
 Norms are taken over the whole batch, as the papers do; where one is zero, its gradient is zero too.
 """
 
@@ -22,18 +21,14 @@ from privlab.models.forward import RightGradients, preprocessing, stateless
 
 
 def total_variation(images: Tensor, *_: object) -> Tensor:
-    """Mean absolute difference between neighbouring pixels, down and across added (Geiping et al. 2020, eq. 4).
-
-    Of the normalised images, so that a weight means the same for every data set.
-    """
+    """Mean absolute difference between neighbouring pixels, down and across added (Geiping et al. 2020, eq. 4)."""
     return images.diff(dim=-1).abs().mean() + images.diff(dim=-2).abs().mean()
 
 
 def total_variation_norm(images: Tensor, *_: object) -> Tensor:
     """Euclidean norms of the differences between neighbours, added: across, down and along both diagonals.
 
-    The form of DeepInversion, GradInversion (Yin et al. 2020, 2021) and GradViT (Hatamizadeh et al. 2022, eq. 11): it grows with the size
-    of images and batch, where `total_variation` does not.
+    As in DeepInversion, GradInversion (Yin et al. 2020, 2021) and GradViT (Hatamizadeh et al. 2022, eq. 11).
     """
     falling = images[..., 1:, 1:] - images[..., :-1, :-1]
     rising = images[..., 1:, :-1] - images[..., :-1, 1:]
@@ -41,7 +36,7 @@ def total_variation_norm(images: Tensor, *_: object) -> Tensor:
 
 
 def squared_variation(images: Tensor, *_: object) -> Tensor:
-    """Mean squared difference between neighbouring pixels, down and across added: a sum of squares, which `total_variation` is not."""
+    """Mean squared difference between neighbouring pixels, down and across added."""
     return torch.stack([part.square().sum() for part in neighbours(images)]).sum()
 
 
@@ -59,7 +54,6 @@ def pixel_norm(images: Tensor, *_: object) -> Tensor:
 class PatchJoints:
     """Sum over the joints between rows and columns of patches of the L2 norm of the jump across (Hatamizadeh et al. 2022, eq. 8).
 
-    A joint goes through the whole image, and its norm over the whole batch; what lies inside the patches does not matter.
     patch: pixels a side, or (down, across); read from the model by `prepare` if not given, which raises ValueError where there is none.
     """
 
@@ -68,17 +62,13 @@ class PatchJoints:
     def __call__(self, images: Tensor, *_: object) -> Tensor:
         down, across = (self.patch, self.patch) if isinstance(self.patch, int) else self.patch or (0, 0)
         rows = images[:, :, down::down] - images[:, :, down - 1 : -1 : down]  # (batch, channels, joints, width)
-        columns = (
-            images[..., across::across] - images[..., across - 1 : -1 : across]
-        )  # (batch, channels, height, joints)
+        columns = images[..., across::across] - images[..., across - 1 : -1 : across]  # (..., height, joints)
         return vector_norm(rows, dim=(0, 1, 3)).sum() + vector_norm(columns, dim=(0, 1, 2)).sum()
 
     def prepare(self, model: nn.Module, leak: Leak) -> PatchJoints:
         patch: Any = self.patch or getattr(getattr(model, "patch_embed", None), "patch_size", None)
         if patch is None:
-            raise ValueError(
-                f"patch=None: {type(model).__name__} has no patches to read it from; give their side in pixels, such as 8"
-            )
+            raise ValueError(f"patch=None: {type(model).__name__} has no patches; give their side in pixels, such as 8")
         return PatchJoints(patch if isinstance(patch, int) else tuple(patch))
 
 
@@ -86,16 +76,14 @@ class PatchJoints:
 class BatchNormStatistics:
     """How far the images' statistics are from those that a network was trained on (Hatamizadeh et al. 2022, eq. 4).
 
-    Over the BatchNorm2d layers of a network, the sum of two L2 norms: of (mean over batch and map of what enters the layer - its
-    running mean) and of (variance - its running variance), each a vector of channels. The variance divides by the number of values,
-    as BatchNorm does in training: our choice, the paper does not say.
+    Over the BatchNorm2d layers, the sum of two L2 norms: of (mean over batch and map of what enters - running mean) and of (variance -
+    running variance), each a vector of channels. The variance divides by the number of values: our choice, the paper does not say.
 
-    network: trained, with BatchNorm2d layers. GradViT takes one that is not the victim, see `models.pretrained_networks`.
-    size: resize the images to so many pixels a side first, bilinearly (smoothed where they shrink).
-    relative: count means in units of the running deviation and variances in units of the running variance. The papers do not; but
-        these differ a thousandfold between networks (and layers), and a weight that fits one of them fits no other.
-    Images come as the victim takes them, and are mapped to what the network takes (`forward.preprocessing`); grey ones are repeated over
-    its channels.  Raises ValueError for a network without running statistics.
+    network: trained, with BatchNorm2d layers; a copy is taken, in eval mode. GradViT's is not the victim, see `models.pretrained_networks`.
+    size: resize the images to so many pixels a side first, bilinearly.
+    relative: count means in units of the running deviation and variances in units of the running variance: these differ a thousandfold
+        between networks, and a weight that fits one of them fits no other. The papers do not.
+    Images come as the victim takes them; grey ones are repeated over channels.  Raises ValueError for a network without such layers.
     """
 
     network: nn.Module
@@ -103,12 +91,10 @@ class BatchNormStatistics:
     relative: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "network", copy.deepcopy(self.network).eval().requires_grad_(False))
         if not self._layers():
-            raise ValueError(
-                f"network: {type(self.network).__name__} has no BatchNorm2d layer with running statistics; "
-                "give one that has, such as pretrained_networks.efficientnet_lite0()"
-            )
-        object.__setattr__(self, "network", _still(self.network, self._layers()[0].running_mean))
+            what = f"network: {type(self.network).__name__} has no BatchNorm2d layer with running statistics"
+            raise ValueError(f"{what}; give one that has, such as pretrained_networks.efficientnet_lite0()")
 
     def __call__(self, images: Tensor, _: object, leak: Leak) -> Tensor:
         pixels, normalise = leak.normalise.inverse(images), preprocessing(self.network)
@@ -133,50 +119,30 @@ class BatchNormStatistics:
         return torch.stack(gaps).sum()
 
     def prepare(self, model: nn.Module, leak: Leak) -> BatchNormStatistics:
-        return replace(self, network=_still(self.network, next(model.parameters())))
+        own = replace(self)
+        own.network.to(next(model.parameters()))
+        return own
 
     def _layers(self) -> list[Any]:
         return [m for m in self.network.modules() if isinstance(m, nn.BatchNorm2d) and m.running_mean is not None]
 
     def __repr__(self) -> str:
         size = "" if self.size is None else f", size={self.size}"
-        unit = ", relative" * self.relative
         statistics = torch.cat([x.flatten().float() for y in self._layers() for x in (y.running_mean, y.running_var)])
         which = f"#{crc32(statistics.cpu().numpy().tobytes()):08x}"  # tells two networks of one shape apart
-        return f"BatchNormStatistics({type(self.network).__name__} {which} of {len(self._layers())} layers{size}{unit})"
-
-
-def _still(network: nn.Module, like: Tensor | None) -> nn.Module:
-    """The network in eval mode, learning nothing, where and as exact as a tensor: itself, or a copy that is."""
-    tensors = [t for t in (*network.parameters(), *network.buffers()) if t.is_floating_point()]
-    there = all((t.device, t.dtype) == (like.device, like.dtype) for t in tensors)  # type: ignore[union-attr]
-    if there and not any(m.training for m in network.modules()) and not any(t.requires_grad for t in tensors):
-        return network
-    return copy.deepcopy(network).to(like).eval().requires_grad_(False)
+        what = f"{type(self.network).__name__} {which} of {len(self._layers())} layers"
+        return f"BatchNormStatistics({what}{size}{', relative' * self.relative})"
 
 
 @dataclass(frozen=True)
 class Classification:
-    """Cross-entropy of the victim's logits on the images against the leak's labels: DeepInversion's objective (Yin et al. 2020).
-
-    It matches no gradients. Prepared, it raises ValueError for a leak without labels.
-    """
-
-    def __call__(self, *_: object) -> Tensor:
-        raise ValueError("Classification() does not know the victim yet; use what prepare(model, leak) returns")
+    """Cross-entropy of the victim's logits on the images against the leak's labels: DeepInversion's objective (Yin et al. 2020)."""
 
     def prepare(self, model: nn.Module, leak: Leak) -> Callable[..., Tensor]:
         if leak.labels is None:
-            raise ValueError(
-                "leak.labels=None, and Classification() needs to know what to look for; give labels with the leak, or "
-                "recover them first: dataclasses.replace(leak, labels=label_recovery.row_minimum(model, leak))"
-            )
+            raise ValueError("leak.labels=None, and Classification() needs to know what to look for; give a rule")
         labels, forward = leak.labels, stateless(model)
-
-        def classification(images: Tensor, *_: object) -> Tensor:
-            return F.cross_entropy(forward(images), labels.to(images.device))
-
-        return classification
+        return lambda images, *_: F.cross_entropy(forward(images), labels.to(images.device))
 
 
 @dataclass(frozen=True)
@@ -184,11 +150,9 @@ class Registration:
     """How far each of several searches is from what they agree on (Hatamizadeh et al. 2022, eqs. 9 and 10).
 
     Every member is aligned to the pixelwise mean of all, image by image; the consensus is the mean of the aligned members; the value
-    is each member's L2 distance to it, over its whole batch. The alignment is found on copies without gradients, its application is
-    differentiable: gradients reach the images through the member and through the consensus.
+    is each member's L2 distance to it, over its whole batch. Gradients reach the images through the member and through the consensus.
 
-    align: "shift", by whole pixels: cross-correlation of the means over channels; "none". The paper aligns with RANSAC-Flow, which brings
-        two trained networks of its own, from no package that could be pinned.
+    align: "shift", by whole pixels: cross-correlation of the means over channels; "none". The paper aligns with RANSAC-Flow.
     Called with images (group, batch, channels, height, width); returns (group,).
     """
 
@@ -203,10 +167,8 @@ class Registration:
         if self.align == "none" or not images.isfinite().all():
             return images
         grey = images.detach().mean(2).double().cpu()  # (group, batch, height, width)
-        shifts = torch.stack(
-            [_shift(member, target) for each in grey for member, target in zip(each, grey.mean(0), strict=True)]
-        )
-        return _shifted(images.flatten(0, 1), shifts.to(images)).view_as(images)
+        shifts = [_shift(member, target) for each in grey for member, target in zip(each, grey.mean(0), strict=True)]
+        return _shifted(images.flatten(0, 1), torch.stack(shifts).to(images)).view_as(images)
 
 
 def _shift(moving: Tensor, target: Tensor) -> Tensor:

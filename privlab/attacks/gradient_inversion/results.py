@@ -11,31 +11,31 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from privlab.compute import Run
 from privlab.compute.store import keyed
+from privlab.leak import Leak
 
 FORMAT = 5  # raise it when the same search begins to give other images; belongs into the key of a run that keeps one
 EVERY = 20.0  # seconds between two checkpoints
+
 
 Checkpoint = dict[str, Any]  # tensors, numbers, and dicts and lists of them
 
 
 @dataclass(frozen=True)
 class State:
-    """Where a search stands. All in it belongs to one moment: these images have these losses.
+    """Where a search stands. All in it belongs to one moment, and of seeds that are searched for together to the one that stands best.
 
     restart, step: counted from 0.  evaluations: gradients of the network taken so far in this restart.
     images: (batch, channels, height, width), clamped to [0, 1].  labels: (batch,), given, recovered or searched for.
-    losses: term -> its value as it is weighted now.  Where several seeds are searched for together, images, labels and losses are those of
-        the seed that stands best.
-    score: the loss as it is weighted at the end of the run, by which states and restarts are compared; NaN as long as one of those
-        terms does not count yet.
+    losses: term -> its value as it is weighted now.
+    score: the loss as it is weighted at the end, by which states and restarts are compared; NaN until all of those terms count.
     reason: why the restart ends here, such as "steps" (all are done) or "not finite"; empty while it goes on.
-    checkpoint: call it, before the next step, for what `search` can go on from.
-    derivatives: how often each way to take the derivative was used so far in this restart, "exact" and "difference".
+    checkpoint: what `search` can go on from; it changes with the next step, so save it before.
+    derivatives: how often each was taken so far in this restart, "exact" and "difference".
     """
 
     restart: int
@@ -46,7 +46,7 @@ class State:
     losses: dict[str, float]
     score: float
     reason: str
-    checkpoint: Callable[[], Checkpoint] = field(repr=False, compare=False)
+    checkpoint: Checkpoint = field(repr=False, compare=False)
     derivatives: dict[str, int]
 
     @property
@@ -69,10 +69,8 @@ class Result:
     """What a search found, on the CPU wherever it ran.
 
     images: (batch, channels, height, width) in [0, 1], those of the lowest score over all restarts.  labels: (batch,).
-    score: theirs, the loss as it is weighted at the end.  restart, step: where they were found.
-    reasons: why each restart ended, see `State`.  seconds: of the search, over all of its parts.
-    traces: for each restart, for each state, term -> weighted loss.
-    counts: for each restart, its "evaluations", and which derivatives it took.  shots: (restart, Snapshot) of each picture on the way.
+    score, restart, step: theirs, see `State`.  seconds: of the search, over all of its parts.  shots: (restart, snapshot).
+    reasons, traces, counts: for each restart why it ended; the losses of each state; its "evaluations", and which derivatives it took.
     """
 
     images: Tensor = field(default_factory=lambda: torch.empty(0))
@@ -103,13 +101,13 @@ class Result:
 
     @property
     def derivatives(self) -> dict[str, int]:
-        """How often the direction was taken by differentiating twice, "exact", and how often as a "difference", over all restarts."""
+        """How often each was taken, "exact" and "difference", over all restarts."""
         total = sum(map(Counter, self.counts), Counter())
         del total["evaluations"]
         return dict(total)
 
     def add(self, state: State, snapshots: Sequence[int]) -> None:
-        """Take note of a state, and of its images where its step is one of `snapshots`."""
+        """Take note of a state, and keep its images where its step is one of `snapshots`."""
         if state.restart == len(self.traces):
             self.traces.append([])
             self.reasons.append("")
@@ -135,51 +133,53 @@ class Result:
         )
 
 
-def record(
-    search: Callable[[Checkpoint | None], Iterator[State]],
-    steps: int,
-    restarts: int,
-    snapshots: int | Sequence[int],
-    store: Run | None,
-    progress: bool,
-) -> Result:
-    """Follow a search to its end.  See `search.GradientMatching.run` for the arguments; `search` takes a checkpoint to go on from."""
-    if store is not None and store.complete:
-        return kept(store)
-    if isinstance(snapshots, int):
-        snapshots = [round(i * steps / snapshots) for i in range(snapshots + 1)] if snapshots else []
-    result, resume = Result(), None
-    if store is not None and "checkpoint" in store.names():
-        last = _read(store, "checkpoint")
-        result, resume = Result(**last["result"]), last["search"]
-    done = sum(map(len, result.traces))
-    with tqdm(total=restarts * (steps + 1), initial=done, disable=not progress, desc="search", leave=False) as bar:
+class Search:
+    """What yields states, run to its end."""
+
+    steps: int
+    search: Callable[..., Iterator[State]]
+
+    def run(
+        self, model: nn.Module, leak: Leak, seed: int = 0, restarts: int = 1, snapshots: int | Sequence[int] = 10,
+        store: Run | None = None, progress: bool = True, **how: Any,
+    ) -> Result:  # fmt: skip
+        """Search to the end and keep the best images by the search's own score.
+
+        snapshots: how many states to keep, evenly spread over the steps, or which steps to keep.
+        store: a run of the store; the search is kept there every 20 seconds, and called again it goes on from there.
+        progress: show a bar.  The others: see `search`.  Raises ValueError where no state had a finite loss.
+        """
+        if store is not None and store.complete:
+            return Result(**_read(store, "result"))
+        if isinstance(snapshots, int):
+            snapshots = [round(i * self.steps / snapshots) for i in range(snapshots + 1)] if snapshots else []
+        result, resume = Result(), None
+        if store is not None and "checkpoint" in store.names():
+            last = _read(store, "checkpoint")
+            result, resume = Result(**last["result"]), last["search"]
+        states = self.search(model, leak, seed, restarts, resume=resume, **how)
+        done, total = sum(map(len, result.traces)), restarts * (self.steps + 1)
         saved = clock = time.perf_counter()
-        for state in search(resume):
+        bar = tqdm(states, "search", total, leave=False, initial=done, disable=not progress)
+        for state in bar:
             now = time.perf_counter()
             result.seconds += now - clock
             if store is not None and now - saved > EVERY:
-                _write(store, "checkpoint", {"search": state.checkpoint(), "result": vars(result)})
+                _write(store, "checkpoint", {"search": state.checkpoint, "result": vars(result)})
                 saved = time.perf_counter()
             result.add(state, snapshots)
             bar.set_postfix_str(f"loss {state.loss:.3g}", refresh=False)
-            bar.update()
             clock = time.perf_counter()
-    if not math.isfinite(result.score):
-        raise ValueError(
-            f"the search never had a finite loss (ended by {', '.join(result.reasons)}): look for zeros, NaN or overflow "
-            "in the leak, or try a smaller lr"
-        )
-    if store is not None:
-        _write(store, "result", vars(result))
-        _write(store, "checkpoint", {})  # of no more use
-        store.finish()
-    return result
-
-
-def kept(store: Run) -> Result:
-    """What a complete run of the store found.  Raises FileNotFoundError for one that is not complete."""
-    return Result(**_read(store, "result"))
+        if not math.isfinite(result.score):
+            ends = ", ".join(result.reasons)
+            raise ValueError(
+                f"the search never had a finite loss (ended by {ends}): look for zeros, NaN or overflow in the leak, or try a smaller lr"
+            )
+        if store is not None:
+            _write(store, "result", vars(result))
+            _write(store, "checkpoint", {})  # of no more use
+            store.finish()
+        return result
 
 
 def kept_run(attack: object, seed: int, device: str, **about: Any) -> Run:
@@ -190,9 +190,7 @@ def kept_run(attack: object, seed: int, device: str, **about: Any) -> Run:
     """
     known = repr(attack)
     if "<lambda>" in known or " at 0x" in known:
-        raise ValueError(
-            f"attack={known}: a lambda or a partial has no name to keep a search by; write a function with def"
-        )
+        raise ValueError(f"attack={known}: a lambda or a partial has no name to keep it by; write a function with def")
     return keyed("gradient_inversion", dict(attack=known, seed=seed, **about), format=FORMAT, device=device)
 
 

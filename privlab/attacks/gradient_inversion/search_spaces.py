@@ -1,18 +1,9 @@
-"""Where a search looks: at all pixels, in the affine family that a batch's gradient leaves open, or along the components of public images.
-
-A space maps latents to normalised images, differentiably, and images to the nearest latent, for noise and for starts that are given:
-
-    Pixels()                              the latent is the image
-    family(model, leak)                   each patch on an affine family of few dimensions, from the first attention's weight gradient
-    components(images, count, normalise)  the principal components of public images: the simplest generator there is
-
-The last two are one class, `Affine`: patches = origin + latent basis^T, where the patches of `components` are whole images.
-"""
+"""Where a search looks: in the affine `family` that a batch's gradient leaves open, or along the `components` of public images."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +11,6 @@ from torch import Tensor
 
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.data import Normalise
-from privlab.data.images import check_range
 from privlab.leak import Leak
 
 if TYPE_CHECKING:  # timm takes seconds to import, and a player waits for searches only
@@ -29,34 +19,12 @@ if TYPE_CHECKING:  # timm takes seconds to import, and a player waits for search
 SHRINKAGE = 1e-4  # of the covariance of public patches, see `Affine.expected`
 
 
-class Space(Protocol):
-    """What a search needs of a space."""
-
-    def begin(self, images: Tensor) -> Tensor:
-        """The latent whose images are nearest to these normalised ones, (batch, channels, height, width)."""
-
-    def images(self, latent: Tensor) -> Tensor:
-        """The normalised images, (batch, channels, height, width), of a latent."""
-
-
-@dataclass(frozen=True)
-class Pixels:
-    """All images: the latent is the normalised image itself."""
-
-    def begin(self, images: Tensor) -> Tensor:
-        return images
-
-    def images(self, latent: Tensor) -> Tensor:
-        return latent
-
-
 @dataclass(frozen=True, repr=False)
 class Affine:
     """Images whose patches are origin + latent basis^T; a latent is (batch, patches, hidden).
 
     origin: (patches, numbers of a patch), normalised.  basis: (numbers of a patch, hidden), of full column rank.
-    shape: (channels, height, width) of an image.  patch: (height, width) of a patch; the image's own where a patch is the whole image.
-    normalise: the preprocessing, by which public images are brought here.
+    shape: (channels, height, width) of an image.  patch: (height, width) of a patch.  normalise: the preprocessing of public images.
     """
 
     origin: Tensor
@@ -78,7 +46,7 @@ class Affine:
         return replace(self, origin=self.origin.to(like), basis=self.basis.to(like))
 
     def begin(self, images: Tensor) -> Tensor:
-        """The latent (batch, patches, hidden) of the nearest images in the family, in the Euclidean distance of normalised pixels."""
+        """The latent (batch, patches, hidden) of the images in the family that are nearest to these normalised ones."""
         inverse = torch.linalg.pinv(self.basis)  # (hidden, numbers of a patch)
         return ((self._cut(images.to(self.origin)) - self.origin) @ inverse.T).to(images)
 
@@ -88,14 +56,10 @@ class Affine:
         return F.fold(patches.transpose(1, 2), self.shape[1:], self.patch, stride=self.patch)
 
     def expected(self, images: Tensor) -> Affine:
-        """The same family as a Gaussian over the patches of public images sees it: latent 0 is the patch to expect, given what is known.
+        """The same family, in which a Gaussian over the patches of public images is the standard one: latent 0 is the patch to expect.
 
-        Let N(mu, C) be that Gaussian. On the family its density is a Gaussian in the latent z, of covariance (basis^T C^-1 basis)^-1; here
-        origin and basis are chosen so that it is the standard one. So |z|^2 / 2 is the negative logarithm of the density, but for a
-        constant: a prior for a search. Latent 0 is its best guess without any search, the same for all images of the batch.
-        A share of `SHRINKAGE` of the covariance gives way to as much of the mean variance, so that no direction is left without any.
-
-        images: (n, channels, height, width) in [0, 1], as large as this family's; their patches have to be more than `hidden`.
+        Of N(mu, C) the density on the family is a Gaussian in the latent, of covariance (basis^T C^-1 basis)^-1. A share of `SHRINKAGE`
+        of C gives way to as much of the mean variance.  images: (n, channels, height, width) in [0, 1], with more patches than `hidden`.
         """
         if self.hidden == 0:
             return self
@@ -116,15 +80,14 @@ class Affine:
 def family(model: VisionTransformer, leak: Leak, noise: closed_form.Noise = None) -> Affine:
     """What a batch's gradient says of its patches without a search: each lies on an affine family of n (B - 1) dimensions.
 
-    The equations of `closed_form.subspace` hold for every image of the batch. They no longer have one solution, since they also hold for
-    x_i + a (x_jb - x_j1), whatever the number a and the patch j: the differences between the images' patches at the same place are the
-    hidden directions, n (B - 1) of them for n patches; and those of `closed_form.hidden_directions`. All else of each patch is known.
-    Singular values that do not stand above the errors in the gradient determine nothing, so a noisy leak leaves a larger family.
-    The origin is, of each patch's family, the point nearest to mid-grey. The basis is orthonormal. Not in the papers.
+    The equations of `closed_form.subspace` hold for every image of the batch, and so for x_i + a (x_jb - x_j1), whatever the number a and
+    the patch j: differences between the images' patches at the same place are hidden, and `closed_form.hidden_directions`. All else of
+    each patch is known, but for what does not stand above the errors in the gradient. The origin is, of each patch's family, the point
+    nearest to mid-grey; the basis is orthonormal. Not in the papers.
 
     model: a timm VisionTransformer with pre-norm blocks, two or more.  leak: of B images, `blocks.0.attn.qkv.weight` among its gradients,
     with width > B n + prefix tokens.  noise: as in `closed_form.subspace`.
-    Raises ValueError as `closed_form.subspace` does, and where no direction is determined: n (B - 1) fills the pixels of a patch, say.
+    Raises ValueError as `closed_form.subspace` does, and where no direction is determined.
     """
     equations = closed_form.equations(model, leak, noise)
     unknowns = equations.system.shape[1]
@@ -135,11 +98,9 @@ def family(model: VisionTransformer, leak: Leak, noise: closed_form.Noise = None
     hidden = closed_form.hidden_directions(model, leak.batch_size)
     rank = min(solved.rank, unknowns - hidden)
     if rank <= unknowns - pixels:
-        raise ValueError(
-            f"leak: its {leak.batch_size} images leave {min(hidden, pixels)} of the {pixels} pixels of a patch open, and no other "
-            f"stands above the noise (width {model.embed_dim}, {model.patch_embed.num_patches} patches); "
-            "give fewer images, larger patches, a wider model, or a less noisy leak"
-        )
+        what = f"its {leak.batch_size} images leave {min(hidden, pixels)} of the {pixels} pixels of a patch open"
+        cure = "give fewer images, larger patches, a wider model, or a less noisy leak"
+        raise ValueError(f"leak: {what}, and no other stands above the noise; {cure}")
     free = torch.linalg.svd(equations.system).Vh[rank:, :pixels]  # (unknowns - rank, pixels): sigma goes along
     _, sizes, axes = torch.linalg.svd(free, full_matrices=False)
     basis = axes[sizes > 1e-9].T  # (pixels, hidden)
@@ -151,20 +112,14 @@ def family(model: VisionTransformer, leak: Leak, noise: closed_form.Noise = None
 def components(images: Tensor, count: int, normalise: Normalise | None = None) -> Affine:
     """The first principal components of public images, as a generator: mean + latent, in units of each component's deviation.
 
-    images: (n, channels, height, width) in [0, 1], public ones.  count: components, 1 to n - 1 and at most the numbers of an image.
-    normalise: the preprocessing of the model that is attacked; none if not given.
-    Returns a space whose latent is (batch, 1, count): the whole image is one patch. A standard normal latent is a typical image, as far as
-    covariances tell.  Raises ValueError for images out of [0, 1], or more components than the images have.
+    images: (n, channels, height, width) in [0, 1].  count: 1 to n - 1.  normalise: of the model that is attacked; none if not given.
+    The latent is (batch, 1, count): the whole image is one patch. A standard normal latent is a typical image.
     """
     normalise = normalise or Normalise()
-    check_range("images", images, "give public images in [0, 1]; they are normalised here")
     _, channels, height, width = images.shape
     rows = normalise(images.double()).flatten(1)  # (n, numbers)
     mean = rows.mean(0, keepdim=True)
     _, spectrum, axes = torch.linalg.svd(rows - mean, full_matrices=False)
-    rank = int((spectrum > 1e-9 * spectrum[0]).sum())
-    if not 1 <= count <= rank:
-        raise ValueError(f"count={count}: these {len(images)} images vary in {rank} directions; give 1 to {rank}")
     deviations = spectrum[:count] / (len(images) - 1) ** 0.5
     basis = (axes[:count] * deviations[:, None]).T  # (numbers, count)
     return Affine(mean, basis, (channels, height, width), (height, width), normalise)

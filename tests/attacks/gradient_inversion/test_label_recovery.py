@@ -13,7 +13,6 @@ from privlab import data, models
 from privlab.attacks.gradient_inversion import label_recovery
 from privlab.leak import Leak, observe
 
-ONE_IMAGE = {"row_sum", "row_products"}
 SMALL = dict(embed_dim=48, depth=2, num_heads=3)  # of vit_cifar: its layout, in a fraction of its time
 
 
@@ -40,8 +39,6 @@ def softmax_leak(features, logits, answers):
     return head(p.shape[1], features.shape[1]), leak_of(weight, c.mean(0), len(c))
 
 
-# -- by hand --------------------------------------------------------------------------------------------------------------
-
 # Three classes, p = (1/4, 1/2, 1/4), label 2: c = (1/4, 1/2, -3/4).
 BY_HAND = {
     "features (1, 3), sum 4": ([[0.25, 0.75], [0.5, 1.5], [-0.75, -2.25]], dict(row_sum=2, row_products=2, row_minimum=2)),
@@ -56,7 +53,7 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("case", BY_HAND)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_one_image_by_hand(case, dtype):
     rows, expected = BY_HAND[case]
     leak = leak_of(torch.tensor(rows, dtype=dtype), torch.tensor([0.25, 0.5, -0.75], dtype=dtype))
@@ -87,26 +84,18 @@ def test_repeats_by_hand():
 def test_overlap_by_hand():
     found = torch.tensor([2, 0, 2, 2])
     for truth, share in (([2, 2, 2, 0], 1.0), ([0, 1, 2, 2], 0.75), ([0, 0, 0, 0], 0.25), ([1, 1, 3, 3], 0.0)):
-        assert (
-            label_recovery.overlap(found, torch.tensor(truth))
-            == label_recovery.overlap(torch.tensor(truth), found)
-            == share
-        )
-
-
-# -- the identity, on real models -----------------------------------------------------------------------------------------
+        assert label_recovery.overlap(found, torch.tensor(truth)) == share
 
 
 @pytest.mark.parametrize(
-    "name", ["vit_tiny_patch16_224", "swin_tiny_patch4_window7_224", "convnext_tiny", "resnet18", "deit_tiny_distilled_patch16_224"]
-)  # fmt: skip
+    "name", ["vit_tiny_patch16_224", "convnext_tiny", "resnet18", "deit_tiny_distilled_patch16_224"]
+)
 def test_rows_are_features_weighed_by_their_errors(name):
     """G_i = 1/B sum_b (p_bi - y_bi) f_b and g_i = 1/B sum_b (p_bi - y_bi), f being what enters the last layer."""
     small = dict(convnext_tiny=dict(depths=(1, 1, 1, 1), dims=(8, 16, 24, 32)), resnet18=dict(channels=(8, 8, 16, 16)))
-    small["swin_tiny_patch4_window7_224"] = dict(img_size=32, embed_dim=24, depths=(1, 1, 1, 1), num_heads=(1, 2, 4, 8))
     vit = dict(img_size=32, patch_size=16, depth=2)
     model = models.build(name, num_classes=7, **small.get(name, vit)).double()
-    layer = label_recovery.classifier(model, (3, 32, 32))
+    layer = label_recovery.classifier(model)
     caught = []
     model.get_submodule(layer).register_forward_pre_hook(lambda _, args: caught.append(args[0].detach()))
     x = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
@@ -121,9 +110,6 @@ def test_rows_are_features_weighed_by_their_errors(name):
     torch.testing.assert_close(leak[f"{layer}.bias"], share * c.sum(0), rtol=1e-8, atol=1e-12)
 
 
-# -- where a rule must be right, and where it must be wrong ------------------------------------------------------------------
-
-
 def test_one_image_on_a_vit(photos):
     """Features behind LayerNorm have both signs: all rules are right but the row sum."""
     model = models.build("vit_cifar", **SMALL)
@@ -132,14 +118,9 @@ def test_one_image_on_a_vit(photos):
         image, label = photos.one(i % 20)
         label = (label + i // 20) % 10
         leak = observe(model, image, label, names=["head.weight", "head.bias"])
-        for rule in (
-            label_recovery.row_products,
-            label_recovery.row_minimum,
-            label_recovery.bias_minimum,
-            label_recovery.bias_counts,
-        ):
-            assert rule(model, leak).item() == label.item(), rule
-        wrong += label_recovery.row_sum(model, leak).item() != label.item()
+        read = {name: rule(model, leak).item() for name, rule in label_recovery.RULES.items()}
+        assert {read[name] for name in label_recovery.RULES if name != "row_sum"} == {label.item()}
+        wrong += read["row_sum"] != label.item()
     assert wrong >= 10
 
 
@@ -174,40 +155,20 @@ def test_the_reach_of_each_rule_for_one_image(case):
             assert (label_recovery.row_minimum(model, leak).item() == label) == (up / down > others)
 
 
-@given(st.integers(2, 6), st.integers(0, 2**31))
-def test_distinct_labels_from_the_bias(size, seed):
-    """Right if and only if no label's mean probability exceeds an absent class's by 1/B."""
-    generator = torch.Generator().manual_seed(seed)
-    features = torch.randn(size, 4, generator=generator, dtype=torch.float64)
-    logits = torch.randn(size, 8, generator=generator, dtype=torch.float64) * 2
-    answers = torch.randperm(8, generator=generator)[:size]
-    model, leak = softmax_leak(features, logits, answers)
-    mean = logits.softmax(1).mean(0)
-    absent = [k for k in range(8) if k not in answers]
-    condition = (mean[answers].max() - mean[absent].min()).item() < 1 / size
-    assert (set(label_recovery.bias_minimum(model, leak).tolist()) == set(answers.tolist())) == condition
-
-
 @given(st.integers(1, 20), st.integers(2, 8), st.floats(0.01, 3), st.integers(0, 2**31))
 def test_any_labels_from_the_bias(size, classes, spread, seed):
     """Every count right if and only if max m_i over the present < min m_i over all + 1/B; else still every class that is proven."""
     generator = torch.Generator().manual_seed(seed)
     features = torch.randn(size, 4, generator=generator, dtype=torch.float64)
     logits = torch.randn(size, classes, generator=generator, dtype=torch.float64) * spread
-    logits += (
-        torch.randn(classes, generator=generator, dtype=torch.float64) * spread
-    )  # a network that has its favourites
+    logits += torch.randn(classes, generator=generator, dtype=torch.float64) * spread  # it has its favourites
     answers = torch.randint(classes, (size,), generator=generator)
     model, leak = softmax_leak(features, logits, answers)
     found, mean = label_recovery.bias_counts(model, leak), logits.softmax(1).mean(0)
     assert found.tolist() == sorted(found.tolist()) and len(found) == size
     margin = (mean.min() + 1 / size - mean[answers].max()).item()
     if abs(margin) > 1e-9:
-        assert (
-            (found.tolist() == sorted(answers.tolist()))
-            == (margin > 0)
-            == (label_recovery.overlap(found, answers) == 1)
-        )
+        assert (found.tolist() == sorted(answers.tolist())) == (margin > 0)
     assert set((leak["1.bias"] < 0).nonzero().flatten().tolist()) <= set(found.tolist())
 
 
@@ -226,44 +187,6 @@ def test_the_products_of_very_small_rows():
     assert label_recovery.row_products(head(3, 2), leak).tolist() == [2]
 
 
-def test_labels_in_the_leak_are_not_read(photos):
-    model = models.build("vit_cifar", **SMALL)
-    image, label = photos.one(0)
-    leak = dataclasses.replace(observe(model, image, label), labels=(label + 1) % 10)
-    assert label_recovery.bias_minimum(model, leak).item() == label.item()
-
-
-# -- laws -------------------------------------------------------------------------------------------------------------------
-
-
-@st.composite
-def batches(draw):
-    """A leak of 1 to 4 images with signed features, by the definition."""
-    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
-    size, classes = draw(st.integers(1, 4)), draw(st.integers(4, 8))
-    features = torch.randn(size, 5, generator=generator, dtype=torch.float64)
-    logits = torch.randn(size, classes, generator=generator, dtype=torch.float64)
-    return softmax_leak(features, logits, torch.randint(classes, (size,), generator=generator))
-
-
-def rules_for(leak):
-    return [rule for name, rule in label_recovery.RULES.items() if leak.batch_size == 1 or name not in ONE_IMAGE]
-
-
-@given(batches(), st.floats(1e-6, 1e6))
-def test_the_scale_of_the_gradient_does_not_matter(case, scale):
-    """To any rule that does not count."""
-    model, leak = case
-    scaled = dataclasses.replace(leak, grads={n: scale * g for n, g in leak.grads.items()})
-    for rule in rules_for(leak):
-        if rule is label_recovery.bias_counts:
-            continue
-        assert rule(model, scaled).tolist() == rule(model, leak).tolist()
-
-
-# -- the classifier ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "layer"),
     [
@@ -280,70 +203,29 @@ def test_the_scale_of_the_gradient_does_not_matter(case, scale):
 def test_classifier_by_name(name, layer):
     with torch.device("meta"):
         model = timm.create_model(name, num_classes=11)
-    assert label_recovery.classifier(model, (3, 224, 224)) == layer
+    assert label_recovery.classifier(model) == layer
     assert model.get_submodule(layer).weight.shape[0] == 11
 
 
-class HeadFirst(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.head = nn.Linear(32, 5)
-        self.body = nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 32), nn.ReLU())
+def test_what_a_rule_cannot_tell_is_named():
+    def fails(rule, model, leak, message):
+        with pytest.raises(ValueError, match=message):
+            rule(model, leak)
 
-    def forward(self, x):
-        return self.head(self.body(x))
-
-
-def test_the_layer_that_makes_the_logits_need_not_be_the_last_that_was_added():
-    model, x = HeadFirst(), torch.rand(1, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-    for label in range(5):
-        leak = observe(model, x, torch.tensor([label]))
-        assert {rule(model, leak).item() for rule in label_recovery.RULES.values()} == {label}
-
-
-# -- errors -----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["row_sum", "row_products"])
-def test_a_batch_where_one_image_is_needed(name):
-    model, leak = softmax_leak(torch.ones(2, 3), torch.zeros(2, 4), torch.tensor([0, 1]))
-    with pytest.raises(ValueError, match=rf"batch_size=2, and label_recovery.{name} tells the label of 1 image"):
-        label_recovery.RULES[name](model, leak)
-
-
-@pytest.mark.parametrize("name", ["row_minimum", "bias_minimum"])
-def test_more_images_than_classes(name):
-    model, leak = softmax_leak(torch.ones(5, 3), torch.zeros(5, 4), torch.tensor([0, 1, 1, 1, 2]))
-    with pytest.raises(
-        ValueError, match="batch_size=5 cannot hold distinct labels of 4 classes.*try label_recovery.bias_counts"
-    ):
-        label_recovery.RULES[name](model, leak)
-    assert label_recovery.bias_counts(model, leak).tolist() == [0, 1, 1, 1, 2]
-
-
-def test_two_classes_have_no_product_to_tell_them_apart():
-    model, leak = softmax_leak(torch.ones(1, 3), torch.zeros(1, 2), torch.tensor([1]))
-    with pytest.raises(ValueError, match="2 rows of the last layer's gradient are not zero, and of 2 rows each points"):
-        label_recovery.row_products(model, leak)
-    others = [rule for name, rule in label_recovery.RULES.items() if name != "row_products"]
-    assert {rule(model, leak).item() for rule in others} == {1}
-
-
-@pytest.mark.parametrize("rule", label_recovery.RULES.values(), ids=label_recovery.RULES)
-def test_a_leak_without_the_head(rule, photos):
-    model = models.build("vit_cifar", **SMALL)
-    leak = observe(model, *photos.one(0)).without(["head.weight", "head.bias"])
-    with pytest.raises(ValueError, match=r"leak lacks 'head\.(weight|bias)', from which this rule reads the labels"):
-        rule(model, leak)
-
-
-def test_what_cannot_be_read_is_named():
-    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.BatchNorm1d(3)).eval()
-    model[2].weight.data.fill_(2.0)  # more than a shift stands behind the layer
-    leak = observe(model, torch.rand(1, 1, 2, 2), torch.tensor([1]))
-    with pytest.raises(ValueError, match="Sequential ends in no nn.Linear"):
-        label_recovery.row_minimum(model, leak)
+    two = softmax_leak(torch.ones(2, 3), torch.zeros(2, 4), torch.tensor([0, 1]))
+    for rule in (label_recovery.row_sum, label_recovery.row_products):
+        fails(rule, *two, f"batch_size=2, and label_recovery.{rule.__name__} tells the label of 1 image")
+    many = softmax_leak(torch.ones(5, 3), torch.zeros(5, 4), torch.tensor([0, 1, 1, 1, 2]))
+    for rule in (label_recovery.row_minimum, label_recovery.bias_minimum):
+        fails(rule, *many, "batch_size=5 cannot hold distinct labels of 4 classes.*try label_recovery.bias_counts")
+    assert label_recovery.bias_counts(*many).tolist() == [0, 1, 1, 1, 2]
+    fails(
+        label_recovery.row_products,
+        *softmax_leak(torch.ones(1, 3), torch.zeros(1, 2), torch.tensor([1])),
+        "fewer than 3",
+    )
+    fails(label_recovery.row_minimum, nn.Flatten(), two[1], "Flatten ends in no nn.Linear")
     model, leak = softmax_leak(torch.ones(1, 3), torch.zeros(1, 4), torch.tensor([0]))
     nothing = dataclasses.replace(leak, grads={n: torch.zeros_like(g) for n, g in leak.grads.items()})
-    with pytest.raises(ValueError, match="is zero throughout"):
-        label_recovery.bias_minimum(model, nothing)
+    for without in (nothing, leak.only([])):
+        fails(label_recovery.bias_minimum, model, without, "gradient of '1.bias', .* is missing, or zero")

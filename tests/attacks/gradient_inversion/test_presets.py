@@ -6,42 +6,15 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given
-from hypothesis import strategies as st
 from small_network import network, sent
 from torch import nn
 
 from privlab import metrics, models
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import Term, presets
-from privlab.attacks.gradient_inversion.objectives import cosine_distance, relative_distance, squared_distance
-from privlab.attacks.gradient_inversion.priors import squared_variation, total_variation
-from privlab.leak import Leak, observe
+from privlab.attacks.gradient_inversion.priors import total_variation
+from privlab.leak import observe
 from privlab.models import april
-
-
-def two(a, b):
-    """Gradients and a leak of two tensors each."""
-    grads = {"w": torch.tensor(a[:2]), "b": torch.tensor(a[2:])}
-    return grads, Leak({"w": torch.tensor(b[:2]), "b": torch.tensor(b[2:])}, 1, (1, 1, 1))
-
-
-numbers = st.lists(st.floats(-10, 10).filter(lambda v: abs(v) > 1e-3), min_size=3, max_size=3)
-
-
-@given(numbers, numbers, st.floats(0.01, 100))
-def test_the_cosine_ignores_length_and_knows_direction(a, b, factor):
-    grads, leak = two(a, b)
-    longer = {n: factor * g for n, g in grads.items()}
-    distance = cosine_distance(None, grads, leak)
-    assert cosine_distance(None, longer, leak).item() == pytest.approx(distance.item(), abs=1e-5)
-    assert cosine_distance(None, leak.grads, leak).item() == pytest.approx(0, abs=1e-6)
-    opposite = {n: -g for n, g in leak.grads.items()}
-    assert cosine_distance(None, opposite, leak).item() == pytest.approx(2, abs=1e-6)
-    # |a/|a| - b/|b||^2 = 2 (1 - cos): the cosine is the squared distance between the two directions
-    unit = {n: g / Leak(grads, 1, (1, 1, 1)).norm for n, g in grads.items()}
-    target = replace(leak, grads={n: g / leak.norm for n, g in leak.grads.items()})
-    assert squared_distance(None, unit, target).item() == pytest.approx(2 * distance.item(), abs=1e-5)
 
 
 def test_inverting_gradients_finds_the_image():
@@ -63,10 +36,8 @@ def test_idlg_reads_the_label_first():
     model = network()  # a sigmoid's features are positive, which is what the rule needs
     images, leak = sent(model)
     attack = gradient_inversion.idlg(60)
-    first = next(attack.search(model, replace(leak, labels=None)))
-    assert torch.equal(first.labels, leak.labels)
     result = attack.run(model, replace(leak, labels=None), restarts=4, progress=False)  # L-BFGS fails from some starts
-    assert metrics.psnr(result.images, images).item() > 40
+    assert metrics.psnr(result.images, images).item() > 40 and torch.equal(result.labels, leak.labels)
 
 
 def test_quasi_newton_gets_further_than_first_order_on_a_vit():
@@ -79,26 +50,6 @@ def test_quasi_newton_gets_further_than_first_order_on_a_vit():
     assert 4 < result.evaluations <= 4 * 20 + 1
     other = gradient_inversion.annealed(result.evaluations).run(model, leak, progress=False)
     assert metrics.psnr(result.images, truth).item() > metrics.psnr(other.images, truth).item() + 5
-
-
-def test_quasi_newton_in_its_own_words():
-    """The relative distance, and a smoothness that falls by one factor a step, to its end."""
-    attack = gradient_inversion.quasi_newton(4, (0.4, 0.1))
-    assert [t.value for t in attack.terms] == [relative_distance, squared_variation]
-    assert [attack.terms[1].weigh(p) for p in (0, 0.5, 1)] == pytest.approx([0.4, 0.2, 0.1])
-    for word in (
-        "1 gradients (relative_distance)",
-        "0.3 to 0.01 smoothness (squared_variation)",
-        "8 steps of lbfgs",
-        "boxed",
-    ):
-        assert word in repr(gradient_inversion.quasi_newton())
-    model = network()
-    images, leak = sent(model)
-    first, *_, last = attack.search(model, leak, start=images)
-    roughness = squared_variation(leak.normalise(images)).item()
-    assert first.losses == pytest.approx({"gradients": 0.0, "smoothness": 0.4 * roughness}, abs=1e-12)
-    assert first.score == pytest.approx(0.1 * roughness) and last.score < first.score and last.reason == "steps"
 
 
 def test_april_without_the_position_embedding_says_that_it_is_dlg():
@@ -125,12 +76,7 @@ def test_gradvit_is_scheduled_as_equations_5_and_6():
     }  # fmt: skip
     flat = attack.unscheduled()
     assert {t.name: t.weigh(0) for t in flat.terms} == {t.name: t.weight for t in attack.terms}
-    assert [t.name for t in attack.without("patches", "statistics").terms] == [
-        "gradients",
-        "registration",
-        "pixels",
-        "smoothness",
-    ]
+    assert {t.name for t in attack.terms} - {t.name for t in attack.without("patches").terms} == {"patches"}
     with pytest.raises(ValueError, match="the attack has no term 'patch'; it has gradients, "):
         attack.without("patch")
     model = network()
@@ -152,35 +98,18 @@ def test_presets_print_their_settings_and_run_on_a_vit(preset):
     leak = replace(observe(model, torch.rand(2, 3, 32, 32), torch.tensor([3, 5])), labels=None)
     attack = preset(4)
     states = list(attack.search(model, leak))
-    distance = [
-        s.losses["gradients"] / attack.terms[0].weigh(s.step / 4) for s in states
-    ]  # without what the schedule takes off
+    distance = [s.losses["gradients"] / attack.terms[0].weigh(s.step / 4) for s in states]
     assert states[-1].reason == "steps" and distance[-1] < 0.9 * distance[0]
 
 
-def test_labels_of_one_and_of_many():
-    model = models.build("vit_cifar", seed=0, depth=1, embed_dim=48)
-    for labels in ([3], [3, 5]):
-        leak = observe(model, torch.rand(len(labels), 3, 32, 32), torch.tensor(labels))
-        assert sorted(presets.one_or_many(model, leak).tolist()) == labels
-
-
 def test_settings_are_printed_in_words():
-    text = repr(gradient_inversion.inverting_gradients())
-    for word in (
-        "1 gradients (cosine_distance)",
-        "0.0001 smoothness (total_variation)",
-        "3000 steps of signed adam",
-        "staircase",
-        "boxed",
-    ):
-        assert word in text
-    assert (
-        "lbfgs" in repr(gradient_inversion.dlg())
-        and "labels by search" in repr(gradient_inversion.dlg())
-        and "unboxed" in repr(gradient_inversion.dlg())
+    """A kept search is known by them."""
+    assert repr(gradient_inversion.inverting_gradients()) == (
+        "GradientMatching: 1 gradients (cosine_distance) + 0.0001 smoothness (total_variation);\n"
+        "  3000 steps of signed adam, lr 0.1 staircase; boxed; labels by row_minimum where unknown"
     )
-    assert "0.1 to 0.001 late" in repr(Term("late", 0.1, total_variation, end=1e-3))
+    assert "lbfgs, lr 1 constant; unboxed; labels by search where" in repr(gradient_inversion.dlg())
+    assert "0.3 to 0.01 smoothness (squared_variation)" in repr(gradient_inversion.quasi_newton())
     assert "x0 from 0%, x1 from 50%" in repr(Term("late", 1.0, total_variation, ((0.0, 0.0), (0.5, 1.0))))
     assert "2 seeds together" in repr(gradient_inversion.gradinversion(5))
 

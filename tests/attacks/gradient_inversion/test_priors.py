@@ -6,8 +6,6 @@ import warnings
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from privlab import data, models
@@ -17,6 +15,7 @@ from privlab.attacks.gradient_inversion.priors import (
     PatchJoints,
     Registration,
     pixel_norm,
+    squared_variation,
     total_variation,
     total_variation_norm,
 )
@@ -35,8 +34,6 @@ def leak_of(shape=(3, 8, 8), batch=1, normalise=HALF, labels=None):
     return Leak({}, batch, shape, labels, normalise)
 
 
-# -- smooth, short, inside the range -----------------------------------------------------------------------------------------
-
 IMAGES = torch.tensor([[[[0.0, 1.0], [3.0, 5.0]]]], dtype=torch.float64)  # across 1, 2; down 3, 4; falling 5; rising 2
 
 
@@ -44,23 +41,7 @@ def test_values_by_hand():
     assert total_variation(IMAGES).item() == (1 + 2) / 2 + (3 + 4) / 2
     assert total_variation_norm(IMAGES).item() == pytest.approx(math.sqrt(1 + 4) + math.sqrt(9 + 16) + 5 + 2)
     assert pixel_norm(IMAGES).item() == pytest.approx(math.sqrt(0 + 1 + 9 + 25))
-
-
-def test_norms_are_taken_over_the_batch():
-    twice = IMAGES.repeat(2, 1, 1, 1)
-    assert total_variation(twice).item() == total_variation(IMAGES).item()
-    for norm in (total_variation_norm, pixel_norm, PatchJoints(1)):
-        assert norm(twice).item() == pytest.approx(math.sqrt(2) * norm(IMAGES).item())
-
-
-SMOOTH = [total_variation_norm, pixel_norm, PatchJoints(2), PatchJoints((2, 4))]
-
-
-def names(value):
-    return getattr(value, "__name__", repr(value))
-
-
-# -- patches -------------------------------------------------------------------------------------------------------------------
+    assert squared_variation(IMAGES).item() == pytest.approx((1 + 4) / 2 + (9 + 16) / 2)
 
 
 def test_joints_by_the_sum_of_the_paper():
@@ -73,25 +54,11 @@ def test_joints_by_the_sum_of_the_paper():
     assert PatchJoints(4)(images).item() == pytest.approx(expected)
 
 
-@given(st.sampled_from([3, 4, 6]), st.integers(0, 10_000))
-def test_joints_do_not_see_inside_patches(patch, seed):
-    images, other = noise(2, 2, 1, 12, 12, seed=seed)
-    place = torch.arange(12) % patch
-    inner = (place > 0) & (place < patch - 1)
-    inside = inner[:, None] & inner
-    assert torch.equal(PatchJoints(patch)(torch.where(inside, other, images)), PatchJoints(patch)(images))
-    moved = PatchJoints(patch)(torch.where(inside, images, other)) - PatchJoints(patch)(images)
-    assert moved.abs() > 1e-9, "and they do see the edges"
-
-
 def test_patches_are_read_from_the_model():
     assert PatchJoints().prepare(models.build("swin_cifar"), leak_of((3, 32, 32))) == PatchJoints((4, 4))
     assert PatchJoints(4).prepare(models.build("resnet_cifar"), leak_of((3, 32, 32))) == PatchJoints(4)
-    with pytest.raises(ValueError, match="patch=None: ResNet has no patches to read it from"):
+    with pytest.raises(ValueError, match="patch=None: ResNet has no patches"):
         PatchJoints().prepare(models.build("resnet_cifar"), leak_of((3, 32, 32)))
-
-
-# -- BatchNorm statistics --------------------------------------------------------------------------------------------------------
 
 
 def two_layers(seed=0):
@@ -150,16 +117,6 @@ def test_relative_statistics_by_hand():
     assert "relative" in repr(BatchNormStatistics(network, relative=True))
 
 
-def test_a_single_value_a_channel_has_no_variance_and_no_nan():
-    network = nn.Sequential(nn.Conv2d(3, 4, 8), nn.BatchNorm2d(4)).double().eval()  # a map of 1 x 1
-    images = noise(1, 3, 8, 8).requires_grad_()
-    value = BatchNormStatistics(network)(images, {}, leak_of())
-    (slope,) = torch.autograd.grad(value, images)
-    mean = network[0](HALF.inverse(images))
-    assert value.item() == pytest.approx(mean.norm().item() + 2.0), "running variances of 1: the norm of (1, 1, 1, 1)"
-    assert slope.isfinite().all() and slope.any()
-
-
 def hooks(network):
     return sum(len(m._forward_pre_hooks) + len(m._forward_hooks) for m in network.modules())
 
@@ -178,16 +135,6 @@ def test_the_network_stays_as_it_was():
     assert hooks(prior.network) == 0, "nor after a failure"
 
 
-def test_grey_images_are_repeated_over_the_channels():
-    network, grey = two_layers(), noise(3, 1, 8, 8).sigmoid()
-    prior = BatchNormStatistics(network).prepare(nn.Linear(2, 2).double(), leak_of((1, 8, 8)))
-    found = prior(HALF(grey), {}, leak_of((1, 8, 8)))
-    assert found.item() == pytest.approx(by_hand(network, network.normalise(grey.expand(-1, 3, -1, -1))))
-
-
-# -- networks that have seen photographs -------------------------------------------------------------------------------------------
-
-
 def test_efficientnet_lite0_knows_photographs():
     before = torch.get_rng_state()
     network = pretrained_networks.efficientnet_lite0()
@@ -199,7 +146,7 @@ def test_efficientnet_lite0_knows_photographs():
         assert (network(network.normalise(images)).argmax(1) == photos.labels[:4]).sum() >= 3
 
     prior = BatchNormStatistics(network)
-    assert prior.network is network and "of 49 layers" in repr(prior)
+    assert "of 49 layers" in repr(prior)
     norm = data.NORMALISE["imagenet_samples"]
     leak = leak_of((3, 224, 224), 4, norm)
     random = torch.rand(images.shape, generator=torch.Generator().manual_seed(0))
@@ -207,9 +154,6 @@ def test_efficientnet_lite0_knows_photographs():
     with torch.no_grad():
         seen, unseen, empty = (prior(norm(x), {}, leak).item() for x in (images, random, flat))
     assert seen < 0.5 * min(unseen, empty), "real photographs are nearest to what it was trained on"
-
-
-# -- the victim's own opinion ------------------------------------------------------------------------------------------------------
 
 
 def test_classification_is_the_cross_entropy_of_the_victim():
@@ -220,18 +164,8 @@ def test_classification_is_the_cross_entropy_of_the_victim():
     logits = model(images)
     expected = sum(torch.logsumexp(row, 0) - row[y] for row, y in zip(logits, labels, strict=True)) / 2
     assert value(images, {}, leak).item() == pytest.approx(expected.item())
-    assert torch.autograd.gradcheck(lambda x: value(x, {}, leak), (images.requires_grad_(),))
-    assert names(value) == "classification" and repr(Classification()) == "Classification()"
-
-
-def test_classification_needs_labels_and_a_victim():
-    with pytest.raises(ValueError, match=r"leak\.labels=None.*label_recovery\.row_minimum"):
+    with pytest.raises(ValueError, match=r"leak\.labels=None, and Classification\(\) needs to know what to look for"):
         Classification().prepare(two_layers(), leak_of())
-    with pytest.raises(ValueError, match=r"does not know the victim yet; use what prepare\(model, leak\) returns"):
-        Classification()(noise(2, 3, 8, 8), {}, leak_of())
-
-
-# -- several seeds at once ---------------------------------------------------------------------------------------------------------
 
 
 def smooth(size=24, batch=2, seed=0):
@@ -245,17 +179,6 @@ def smooth(size=24, batch=2, seed=0):
 def test_registration_by_hand():
     group = torch.tensor([0.0, 6.0, 3.0]).view(3, 1, 1, 1, 1).expand(3, 2, 1, 1, 2)  # mean 3, four numbers each
     assert Registration("none")(group).tolist() == [6, 6, 0]
-    images = noise(3, 2, 3, 4, 4)
-    expected = [(x - images.mean(0)).flatten().norm().item() for x in images]
-    assert Registration("none")(images).tolist() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("align", ["shift", "none"])
-def test_members_that_agree_are_at_zero(align):
-    same = smooth().expand(3, 2, 3, 24, 24).clone().requires_grad_()
-    distance = Registration(align)(same)
-    (slope,) = torch.autograd.grad(distance.sum(), same)
-    assert distance.shape == (3,) and distance.max() < 1e-6 and slope.isfinite().all()
 
 
 def test_a_shift_moves_whole_pixels_the_right_way():
@@ -268,10 +191,9 @@ def test_a_shift_moves_whole_pixels_the_right_way():
     assert torch.allclose(aligned[5][..., -1, 3:-3], group[5][..., -1, 2:-4], atol=1e-9)
 
 
-@pytest.mark.parametrize("align", ["none", "shift"])
-def test_slopes_reach_member_and_consensus(align):
+def test_slopes_reach_member_and_consensus():
     group = torch.stack([smooth(8, 1), smooth(8, 1).roll((1, 0), (2, 3)), smooth(8, 1, seed=1)]).requires_grad_()
-    registration = Registration(align)
+    registration = Registration()
     assert torch.autograd.gradcheck(registration, (group,))
     (slope,) = torch.autograd.grad(registration(group).sum(), group)
     assert all(member.abs().max() > 1e-3 for member in slope)

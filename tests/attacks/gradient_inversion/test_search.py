@@ -7,12 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from small_network import network, sent
 from torch import nn
 
-from privlab import metrics, models
+from privlab import models
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import (
     GaussNewton,
@@ -27,7 +25,6 @@ from privlab.attacks.gradient_inversion.objectives import cosine_distance, squar
 from privlab.attacks.gradient_inversion.priors import total_variation
 from privlab.compute import Run
 from privlab.leak import observe
-from privlab.models import parts
 
 COSINE = Term("gradients", 1.0, cosine_distance)
 SMOOTH = Term("smoothness", 1e-2, total_variation, of="images")
@@ -35,12 +32,9 @@ LATE, EARLY = ((0.0, 0.0), (0.5, 1.0)), ((0.0, 1.0), (0.5, 0.0))
 
 
 def members(state):
-    """The images of all seeds, (group, batch, channels, height, width), of the state that a search has just yielded."""
-    descent = state.checkpoint.__self__
-    return descent.leak.normalise.inverse(descent.images.detach()).clamp(0, 1).unflatten(0, (-1, descent.batch))
-
-
-# -- schedules and terms ---------------------------------------------------------------------------------------------------
+    """The images of all seeds, (group, batch, channels, height, width), of the state that a search of a `network` has just yielded."""
+    pixels = network().normalise.inverse(state.checkpoint["variables"][0].detach()).clamp(0, 1)
+    return pixels.unflatten(0, (-1, len(state.images)))
 
 
 def test_schedules_by_hand():
@@ -67,8 +61,6 @@ def test_a_term_counts_in_its_stages():
 def test_a_weight_that_falls():
     falling = Term("smoothness", 1.0, total_variation, end=0.01)
     assert [falling.weigh(p) for p in (0, 0.25, 0.5, 1)] == pytest.approx([1, 10**-0.5, 0.1, 0.01])
-    halved = Term("gradients", 4.0, cosine_distance, ((0, 1), (0.5, 0.5)))
-    assert [halved.weigh(p) for p in (0, 0.49, 0.5, 1)] == [4, 4, 2, 2]
     both = Term("smoothness", 4.0, total_variation, ((0, 1), (0.5, 3)), end=1.0)
     assert [both.weigh(p) for p in (0, 0.5, 1)] == pytest.approx([4, 6, 3])
 
@@ -78,9 +70,6 @@ def test_a_weight_that_falls():
         roughness = total_variation(leak.normalise(state.images)).item()
         assert state.losses["smoothness"] == pytest.approx(falling.weigh(state.step / 4) * roughness)
         assert state.score == pytest.approx(state.losses["gradients"] + 0.01 * roughness)
-
-
-# -- the loop --------------------------------------------------------------------------------------------------------------
 
 
 def by_hand(model, leak, steps, lr, signed, tv, seed):
@@ -119,35 +108,6 @@ def test_the_loop_is_the_one_written_by_hand(signed):
         torch.testing.assert_close(state.images, images, rtol=1e-9, atol=1e-9)
 
 
-def test_a_state_is_of_one_moment():
-    model = network()
-    _, leak = sent(model)
-    for state in GradientMatching((COSINE, SMOOTH), 5).search(model, leak):
-        again = observe(model, state.images, leak.labels).grads
-        x = leak.normalise(state.images)
-        assert state.losses["gradients"] == pytest.approx(cosine_distance(x, again, leak).item(), abs=1e-9)
-        assert state.losses["smoothness"] == pytest.approx(1e-2 * total_variation(x).item(), abs=1e-9)
-        assert state.loss == sum(state.losses.values())
-        assert state.images.min() >= 0 and state.images.max() <= 1 and not state.images.requires_grad
-
-
-def test_the_truth_is_a_fixed_point():
-    model = network()
-    images, leak = sent(model)
-    attack = GradientMatching((Term("gradients", 1.0, squared_distance),), 3)
-    assert next(attack.search(model, leak, start=images)).loss < 1e-20
-
-
-def test_a_batch_is_searched_for_together():
-    model = network()
-    images, leak = sent(model, batch=2)
-    attack = GradientMatching(
-        (Term("gradients", 1.0, squared_distance),), 150, lr=1.0, optimiser="lbfgs", schedule=search.constant
-    )
-    result = attack.run(model, leak, progress=False)
-    assert metrics.psnr(result.images, images).min() > 20 and torch.equal(result.labels, leak.labels)
-
-
 def test_lbfgs_spends_its_evaluations_inside_a_step():
     model = network()
     _, leak = sent(model)
@@ -157,17 +117,13 @@ def test_lbfgs_spends_its_evaluations_inside_a_step():
     assert adam == [1, 2, 3, 4]
 
 
-@settings(max_examples=10)
-@given(st.integers(0, 10**6))
-def test_the_seed_is_all_the_chance_there_is(seed):
+def test_the_seed_is_all_the_chance_there_is():
     model = network()
     _, leak = sent(model)
-    torch.manual_seed(seed)
     before = torch.get_rng_state()
-    one, two = (
-        list(gradient_inversion.inverting_gradients(3).search(model, leak, seed=seed))[-1].images for _ in range(2)
+    one, two, other = (
+        list(gradient_inversion.inverting_gradients(3).search(model, leak, seed=seed))[-1].images for seed in (1, 1, 2)
     )
-    other = list(gradient_inversion.inverting_gradients(3).search(model, leak, seed=seed + 1))[-1].images
     assert torch.equal(one, two) and not torch.equal(one, other)
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -200,9 +156,6 @@ def test_only_what_counts_at_the_end_competes():
     assert result.step >= 5
 
 
-# -- a batch in chunks -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "attack",
     [
@@ -212,32 +165,16 @@ def test_only_what_counts_at_the_end_competes():
         gradient_inversion.gradinversion(6, group=2),
     ],
 )
-@pytest.mark.parametrize("chunk", [1, 2])
-def test_a_batch_in_chunks_gives_the_same_images(attack, chunk):
+def test_a_batch_in_chunks_gives_the_same_images(attack):
     model = network()
     _, leak = sent(model, batch=3)
     leak = replace(leak, labels=None) if attack.labels == "search" else leak
     whole = list(attack.search(model, leak))
-    parts = list(attack.search(model, leak, chunk=chunk))
+    parts = list(attack.search(model, leak, chunk=2))
     for a, b in zip(whole, parts, strict=True):
         assert torch.allclose(a.images, b.images, atol=1e-8)
-        assert a.losses == pytest.approx(
-            b.losses, rel=1e-5
-        )  # L-BFGS divides by small differences: processors end 1e-7 apart
+        assert a.losses == pytest.approx(b.losses, rel=1e-5)  # L-BFGS divides by small differences
     assert whole[-1].evaluations == parts[-1].evaluations
-
-
-def test_chunks_that_cannot_be():
-    model = network(norm=True)
-    _, leak = sent(model, batch=3)
-    with pytest.raises(ValueError, match="chunk=0 is no number of images"):
-        next(GradientMatching((COSINE,), 3).search(model, leak, chunk=0))
-    with pytest.raises(ValueError, match=r"chunk=1: Sequential has BatchNorm in train mode, which mixes"):
-        next(GradientMatching((COSINE,), 3).search(model.train(), leak, chunk=1))
-    next(GradientMatching((COSINE,), 3).search(model.eval(), leak, chunk=1))
-
-
-# -- several seeds together ------------------------------------------------------------------------------------------------
 
 
 def agree(x, *_):
@@ -274,23 +211,6 @@ def test_a_term_of_the_group_draws_seeds_together():
     assert state.losses["agreement"] == pytest.approx(values[lead].item())
 
 
-def test_the_slope_of_a_common_term_is_that_of_its_sum():
-    """One step of plain descent by hand: with the weight of the gradients at (nearly) nothing, only the common term pulls."""
-    model = network()
-    _, leak = sent(model, batch=3)
-    agreement = Term("agreement", 1.0, agree, of="group")
-    attack = GradientMatching((replace(COSINE, weight=1e-30), agreement), 1, 0.1, group=2, boxed=False)
-    before, after = (members(state) for state in attack.search(model, leak))
-    x = leak.normalise(before.flatten(0, 1)).unflatten(0, (2, 3))  # clamped, so only where nothing was clamped
-    (slope,) = torch.autograd.grad(agree(x.requires_grad_()).sum(), x)
-    moved = leak.normalise(after.flatten(0, 1)).unflatten(0, (2, 3)) - x.detach()
-    inside = (before > 0) & (before < 1) & (after > 0) & (after < 1)
-    assert inside.any() and torch.allclose(moved[inside], -0.1 * slope.sign()[inside], atol=1e-6)  # Adam's first step
-
-
-# -- where it looks --------------------------------------------------------------------------------------------------------
-
-
 class Plane:
     """Images (batch, 3, 6, 6) in the plane origin + latent * direction."""
 
@@ -304,18 +224,6 @@ class Plane:
 
     def images(self, latent):
         return self.origin + latent[:, :, None, None] * self.direction
-
-
-def test_a_search_in_a_space_stays_in_it_and_finds_what_lies_there():
-    model, plane = network(), Plane()
-    truth = model.normalise.inverse(plane.images(torch.tensor([[0.7], [-0.4]], dtype=torch.float64)))
-    leak = observe(model, truth, torch.tensor([1, 3]))
-    attack = GradientMatching((Term("gradients", 1.0, squared_distance),), 200, 0.05, schedule=search.cosine)
-    states = list(attack.search(model, leak, space=plane))
-    for state in states[::50]:
-        x = leak.normalise(state.images)
-        assert torch.allclose(plane.images(plane.begin(x)), x, atol=1e-9)
-    assert (states[-1].images - truth).abs().max() < 1e-2
 
 
 def test_the_slope_in_a_space_is_that_of_the_composition():
@@ -335,9 +243,6 @@ def test_the_slope_in_a_space_is_that_of_the_composition():
     assert torch.allclose(moved - z.detach(), -0.1 * slope.sign(), atol=1e-5)
 
 
-# -- terms that know the victim, and baselines that look at no gradient ----------------------------------------------------
-
-
 class Prepared:
     """Notes what it was shown; gives the value to use."""
 
@@ -352,15 +257,13 @@ class Prepared:
 def test_terms_are_made_ready_once_with_the_labels_that_were_read():
     model = network()
     _, leak = sent(model, batch=3)
-    value = Prepared(total_variation)
-    attack = GradientMatching((COSINE, Term("prepared", 1.0, value, of="images")), 3)
+    value, gone = Prepared(total_variation), Term("gone", 1.0, Prepared(None))
+    attack = GradientMatching((COSINE, Term("prepared", 1.0, value, of="images"), gone), 3)
     states = list(attack.search(model, replace(leak, labels=None)))
     assert len(value.seen) == 1 and sorted(value.seen[0][1].labels.tolist()) == [1, 2, 3]
-    assert "prepared" in states[-1].losses
-    gone = GradientMatching((COSINE, Term("gone", 1.0, Prepared(None))), 3)
-    assert set(next(gone.search(model, leak)).losses) == {"gradients"}
+    assert set(states[-1].losses) == {"gradients", "prepared"}
     with pytest.raises(ValueError, match="none of them looks at the client's gradients"):
-        next(GradientMatching((Term("gone", 1.0, Prepared(None)),), 3).search(model, leak))
+        next(GradientMatching((gone,), 3).search(model, leak))
 
 
 def test_a_blind_search_takes_no_gradient_of_the_victim():
@@ -380,9 +283,6 @@ def test_a_blind_search_takes_no_gradient_of_the_victim():
     assert (model(leak.normalise(last.images)).argmax(1) == leak.labels).all()
 
 
-# -- stopping and going on -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "attack",
     [
@@ -392,16 +292,14 @@ def test_a_blind_search_takes_no_gradient_of_the_victim():
     ],
     ids=["adam", "lbfgs", "group"],
 )
-@pytest.mark.parametrize("at", [0, 3])
-def test_a_search_goes_on_bit_for_bit(attack, at):
+def test_a_search_goes_on_bit_for_bit(attack):
     model = network()
     _, leak = sent(model)
     leak = replace(leak, labels=None)
     whole = list(attack.search(model, leak, seed=2, restarts=2))
-    stopped = next(s for s in attack.search(model, leak, seed=2, restarts=2) if (s.restart, s.step) == (1, at))
-    kept = stopped.checkpoint()
-    rest = list(attack.search(model, leak, seed=2, restarts=2, resume=kept))
-    expected = [s for s in whole if s.restart == 1 and s.step >= at]
+    stopped = next(s for s in attack.search(model, leak, seed=2, restarts=2) if (s.restart, s.step) == (1, 3))
+    rest = list(attack.search(model, leak, seed=2, restarts=2, resume=stopped.checkpoint))
+    expected = [s for s in whole if s.restart == 1 and s.step >= 3]
     assert [s.step for s in rest] == [s.step for s in expected]
     for one, other in zip(rest, expected, strict=True):
         assert torch.equal(one.images, other.images) and one.losses == other.losses
@@ -423,64 +321,41 @@ def test_a_killed_run_goes_on_from_the_store(tmp_path, monkeypatch):
     whole = attack.run(model, leak, restarts=2, snapshots=[0, 5, 20], progress=False)
 
     monkeypatch.setattr(results, "EVERY", 0.0)
-    store, calls = Run("inversion", {"a": 1}, tmp_path), itertools.count()
+    how, calls = dict(restarts=2, snapshots=[0, 5, 20], progress=False), []
 
-    def killing(images, grads, leak):
-        if next(calls) == 33:  # in the second restart
+    def counting(images, grads, leak):
+        calls.append(1)
+        if len(calls) == 34:  # in the second restart
             raise Killed
         return cosine_distance(images, grads, leak)
 
-    dying = replace(attack, terms=(Term("gradients", 1.0, killing), *attack.terms[1:]))
-    with pytest.raises(Killed):
-        dying.run(model, leak, restarts=2, snapshots=[0, 5, 20], store=store, progress=False)
-    assert not store.complete and "checkpoint" in store.names()
-
-    steps = []
-
-    def counting(images, grads, leak):
-        steps.append(1)
-        return cosine_distance(images, grads, leak)
-
     counted = replace(attack, terms=(Term("gradients", 1.0, counting), *attack.terms[1:]))
-    rest = counted.run(
-        model, leak, restarts=2, snapshots=[0, 5, 20], store=Run("inversion", {"a": 1}, tmp_path), progress=False
-    )
-    assert len(steps) < 15, "it began again from the start"
+    with pytest.raises(Killed):
+        counted.run(model, leak, store=Run("inversion", {"a": 1}, tmp_path), **how)
+    rest = counted.run(model, leak, store=Run("inversion", {"a": 1}, tmp_path), **how)
+    assert len(calls) < 34 + 15, "it began again from the start"
     assert torch.equal(rest.images, whole.images) and rest.score == whole.score
     assert rest.traces == whole.traces and rest.reasons == whole.reasons and rest.evaluations == whole.evaluations
     assert [s.step for s in rest.snapshots] == [s.step for s in whole.snapshots] == [0, 5, 20]
     assert all(torch.equal(a.images, b.images) for a, b in zip(rest.snapshots, whole.snapshots, strict=True))
-
-    steps.clear()
-    again = counted.run(
-        model, leak, restarts=2, snapshots=[0, 5, 20], store=Run("inversion", {"a": 1}, tmp_path), progress=False
-    )
-    assert not steps and torch.equal(again.images, whole.images) and again.seconds == rest.seconds
-    finished = Run("inversion", {"a": 1}, tmp_path)
-    assert torch.equal(results.kept(finished).images, whole.images)
-    with pytest.raises(FileNotFoundError):
-        results.kept(Run("inversion", {"a": 2}, tmp_path))
+    calls.clear()
+    again = counted.run(model, leak, store=Run("inversion", {"a": 1}, tmp_path), **how)
+    assert not calls and torch.equal(again.images, whole.images) and again.seconds == rest.seconds
 
 
-def test_the_name_of_a_kept_search_holds_all_that_it_depends_on(monkeypatch):
-    def path(steps=3, seed=0, device="cpu", **about):
-        return kept_run(gradient_inversion.tag(steps), seed, device, **about).path
+def test_the_name_of_a_kept_search_holds_all_that_it_depends_on():
+    preset = gradient_inversion.tag(3)
 
-    paths = {path(), path(4), path(seed=1), path(device="cuda"), path(image=2), path(image=3)}
-    assert len(paths) == 6 and path(image=3) in paths
-    monkeypatch.setattr(gradient_inversion.results, "FORMAT", 0)
-    assert path() not in paths
+    def path(attack=preset, seed=0, device="cpu", **about):
+        return kept_run(attack, seed, device, **about).path
 
-
-def test_searches_that_differ_are_kept_apart_and_one_without_a_name_is_refused():
-    apart = [GaussNewton(), GaussNewton(passes=90), GaussNewton(steps=9)]
-    assert len({kept_run(attack, 0, "cpu").path for attack in apart}) == 3
+    newton = [GaussNewton(), GaussNewton(passes=90), GaussNewton(steps=9)]
+    several = [dict(), dict(seed=1), dict(device="cuda"), dict(image=2), *(dict(attack=one) for one in newton)]
+    paths = {path(**about) for about in several}
+    assert len(paths) == len(several) and path(image=2) in paths
     nameless = replace(gradient_inversion.annealed(10), schedule=lambda progress: 1.0)
     with pytest.raises(ValueError, match="(?s)attack=.*<lambda>.*write a function with def"):
-        kept_run(nameless, 0, "cpu")
-
-
-# -- models as they are ----------------------------------------------------------------------------------------------------
+        path(nameless)
 
 
 def test_train_mode_leaves_no_trace_in_the_victim():
@@ -494,50 +369,6 @@ def test_train_mode_leaves_no_trace_in_the_victim():
     assert model.training and all(torch.equal(b, before[n]) for n, b in model.named_buffers())
     start = next(gradient_inversion.inverting_gradients(2).search(model, leak, start=images))
     assert start.losses["gradients"] == pytest.approx(0, abs=1e-5), "the search must run in the mode of the client"
-
-
-def test_a_map_of_one_pixel_in_train_mode_is_named():
-    model = models.build("resnet_cifar", stem="imagenet", channels=(4, 4, 8, 8))
-    image, label = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0)), torch.tensor([1])
-    leak = observe(model, image, label)
-    model.train()
-    with pytest.raises(ValueError, match=r"train mode.*batch of 1.*model\.eval\(\)"):
-        next(gradient_inversion.inverting_gradients(2).search(model, leak))
-    with pytest.raises(ValueError, match=r"train mode.*batch of 1.*model\.eval\(\)"):
-        observe(model, image, label)
-
-
-class Attends(nn.Module):
-    """Attention as PyTorch users write it, by the fused kernel."""
-
-    def __init__(self, how):
-        super().__init__()
-        self.how, self.stem, self.head = how, nn.Conv2d(3, 8, 2, stride=2), nn.Linear(8, 5)
-        self.attention = nn.MultiheadAttention(8, 2, batch_first=True) if how == "module" else None
-
-    def forward(self, images):
-        x = self.stem(images).flatten(2).mT.contiguous()  # (batch, tokens, width)
-        if self.how == "module":
-            x = x + self.attention(x, x, x, need_weights=False)[0]
-        else:
-            heads = x.unflatten(2, (2, 4)).transpose(1, 2)  # (batch, heads, tokens, 4)
-            x = x + F.scaled_dot_product_attention(heads, heads, heads).transpose(1, 2).flatten(2)
-        return self.head(x.mean(1))
-
-
-@pytest.mark.parametrize("how", ["module", "function"])
-def test_fused_attention_is_switched_and_said(how):
-    torch.manual_seed(0)
-    model = Attends(how)
-    images = torch.rand(1, 3, 6, 6, generator=torch.Generator().manual_seed(0))
-    leak = observe(model, images, torch.tensor([1]))
-    with pytest.warns(UserWarning, match="fused kernel, which cannot be differentiated twice"):
-        states = list(gradient_inversion.inverting_gradients(3).search(model, leak))
-    assert states[-1].loss < states[0].loss
-    loss = F.cross_entropy(model(images), torch.tensor([1]))  # and outside it is as it was
-    (first,) = torch.autograd.grad(loss, model.stem.weight, create_graph=True)
-    with pytest.raises(RuntimeError, match="flash_attention"):
-        torch.autograd.grad(first.square().sum(), model.stem.weight)
 
 
 class Tokens(nn.Module):
@@ -558,16 +389,15 @@ class Tokens(nn.Module):
         return self.head(x).tanh().mean(1) + self.cache["bias"]
 
 
-@pytest.mark.parametrize("objective", [cosine_distance, squared_distance])
-def test_the_slope_of_a_search_is_that_of_its_loss(objective):
+def test_the_slope_of_a_search_is_that_of_its_loss():
     model = Tokens().double().eval()
     images, leak = sent(model, batch=1)
-    attack = GradientMatching((Term("gradients", 1.0, objective),), 1, signed=False)
+    attack = GradientMatching((COSINE,), 1)
 
     def at(x):
         return next(attack.search(model, leak, start=x))
 
-    slope = at(images.flip(3)).checkpoint.__self__.latent.grad
+    slope = at(images.flip(3)).checkpoint["variables"][0].grad
     for place in ((0, 0, 1, 1), (0, 1, 2, 3), (0, 2, 5, 0)):
         step = torch.zeros_like(images)
         step[place] = 1e-6
@@ -583,16 +413,6 @@ def test_lbfgs_takes_the_slope_of_a_batch_on_a_vit():
     assert states[-1].evaluations > 3 and states[-1].loss < states[0].loss
 
 
-@pytest.mark.parametrize("name", ["resnet_cifar", "swin_cifar", "vit_cifar", "convnext_cifar"])
-def test_every_family_can_be_searched_by_part(name):
-    model = models.build(name)
-    images = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(1))
-    leak = observe(model, images, torch.tensor([1]))
-    for part, names in parts.group(model).items():
-        states = list(gradient_inversion.inverting_gradients(2).search(model, leak.only(names)))
-        assert all(math.isfinite(s.loss) for s in states), part
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_devices_begin_alike():
     model = network().float()
@@ -602,24 +422,18 @@ def test_devices_begin_alike():
     torch.testing.assert_close(there.images.cpu(), here.images, atol=1e-3, rtol=1e-3)
 
 
-# -- bad input -------------------------------------------------------------------------------------------------------------
+def test_settings_that_cannot_work_are_named():
+    def fails(message, **settings):
+        with pytest.raises(ValueError, match=message):
+            GradientMatching(**dict(terms=(COSINE,), steps=5) | settings)
 
-
-@pytest.mark.parametrize(
-    "settings, message",
-    [
-        (dict(steps=0), r"steps=0, .*1 or more steps"),
-        (dict(terms=(COSINE, COSINE)), r"the names .* repeat"),
-        (
-            dict(terms=(SMOOTH, replace(COSINE, weight=0.0))),
-            r"none of them looks at the client's gradients.*blind=True",
-        ),
-        (dict(optimiser="sgd"), r"optimiser='sgd' is not known here; try 'adam' or 'lbfgs'"),
-    ],
-)
-def test_settings_that_cannot_work_are_named(settings, message):
-    with pytest.raises(ValueError, match=message):
-        GradientMatching(**{"terms": (COSINE,), "steps": 5} | settings)
+    fails(r"steps=0, .*1 or more steps", steps=0)
+    fails(r"the names .* repeat", terms=(COSINE, COSINE))
+    fails(r"none of them looks at the client's gradients.*blind=True", terms=(SMOOTH, replace(COSINE, weight=0.0)))
+    fails(r"optimiser='sgd' is not known here; try 'adam' or 'lbfgs'", optimiser="sgd")
+    fails(r"derivative='central' is not known here; try 'exact' or 'auto'", derivative="central")
+    with pytest.raises(ValueError, match=r"stages=\(\(0.5, 1.0\),\) of term 'late' do not divide a run"):
+        Term("late", 1.0, cosine_distance, ((0.5, 1.0),))
 
 
 def test_leaks_that_do_not_fit_are_named():
@@ -630,21 +444,25 @@ def test_leaks_that_do_not_fit_are_named():
         with pytest.raises(ValueError, match=message):
             next(gradient_inversion.inverting_gradients(2).search(model, leak, **arguments))
 
-    fails(leak.only([]), r"leak holds no gradients.*leak\.only")
-    fails(replace(leak, labels=torch.tensor([1, 2])), r"leak\.labels: shape \(2,\) for a batch of 1")
-    fails(replace(leak, grads={"nowhere": torch.ones(3)}), r"'nowhere'.*has no such parameter")
+    fails(leak.only([]), r"leak holds no gradients.*withhold fewer names")
+    fails(
+        replace(leak, grads={"nowhere": torch.ones(3)}), r"learns no 'nowhere' of shape \(3,\); observe this very model"
+    )
     fails(leak, r"restarts=0", restarts=0)
     fails(leak, r"start: shape \(1, 3, 5, 5\)", start=torch.rand(1, 3, 5, 5))
     fails(leak, r"start: pixels go from .*not normalised", start=leak.normalise(images))
     model.requires_grad_(False)
-    fails(leak, r"model: '0.weight' is torch.float64 and frozen.*requires_grad_\(True\)")
+    fails(leak, r"learns no '0.weight' .*requires_grad_\(True\)")
+    model.bfloat16().requires_grad_(True)
+    fails(leak, r"bfloat16 is too coarse to search in; give .*model\.float\(\)")
 
 
 def test_a_leak_of_zeros_ends_with_a_reason():
     model = network()
     _, leak = sent(model)
     zeros = replace(leak, grads={n: torch.zeros_like(g) for n, g in leak.grads.items()})
-    states = list(gradient_inversion.inverting_gradients(5).search(model, zeros, restarts=2))
-    assert [s.reason for s in states] == ["not finite"] * 2
+    for kind in ("exact", "auto"):
+        attack = replace(gradient_inversion.inverting_gradients(5), derivative=kind)
+        assert [s.reason for s in attack.search(model, zeros, restarts=2)] == ["not finite"] * 2
     with pytest.raises(ValueError, match=r"never had a finite loss \(ended by not finite\).*zeros"):
-        gradient_inversion.inverting_gradients(5).run(model, zeros, progress=False)
+        attack.run(model, zeros, progress=False)
