@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,20 +25,21 @@ def make_folder(path: Path) -> None:
         raise type(error)(why) from None
 
 
-def write_atomic(path: Path | str, content: bytes) -> None:
+def write_atomic(path: Path | str, content: bytes | Iterable[bytes]) -> None:
     """Write a file whole or not at all, folders included: a reader sees the old content or the new, never a part.
 
-    Raises OSError in one line, for a full disk or a closed one.
+    content: all of it, or its pieces in order.  Raises OSError in one line, for a full disk or a closed one.
     """
+    pieces = [content] if isinstance(content, bytes) else content
     target = Path(os.path.realpath(path))  # a link stays one
     part = target.with_name(f".{target.name}.{secrets.token_hex(6)}")  # beside it, as a rename must not cross disks
     try:
         shared_folder(target.parent)
         if target.is_char_device():  # /dev/null is written to, and not replaced
-            target.write_bytes(content)
+            target.write_bytes(b"".join(pieces))
             return
         with open(part, "xb") as file:
-            file.write(content)
+            file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, target)

@@ -12,7 +12,7 @@ from privlab.compute import atomic, reading
 def test_a_file_is_written_with_its_folders_and_a_link_stays_one(tmp_path):
     target, link = tmp_path / "a" / "file.bin", tmp_path / "link"
     link.symlink_to(target)
-    for content in (b"one", b"two"):
+    for content in (b"one", iter([b"t", b"wo"])):
         atomic.write_atomic(str(link), content)
     assert target.read_bytes() == b"two" and os.listdir(target.parent) == ["file.bin"] and link.is_symlink()
     atomic.write_atomic("/dev/null", b"content")
