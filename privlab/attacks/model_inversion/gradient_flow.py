@@ -52,7 +52,7 @@ def split(model: nn.Module, images: Tensor, labels: Tensor, loss: Loss) -> list[
         skip = parts.get((name, "skip"), arriving)
         error = ((skip + branch - total).norm() / total.norm()).item()
         norms = (part.flatten(1).norm(dim=1).mean().item() for part in (arriving, skip, branch, total))
-        rows.append(Split(name, *norms, error=error))
+        rows.append(Split(name, *norms, error))
     return rows
 
 
