@@ -119,7 +119,7 @@ def dots(
         ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))  # few, as long names leave little room
     ax.grid(axis="y", visible=False)
     picture.draw_thresholds(ax, {}, xthresholds or {})
-    picture.legend_above(figure)
+    picture.legend_above(figure, handlelength=1.5)
     return picture.render(figure, alt)
 
 
@@ -139,7 +139,7 @@ def scatter(groups: Mapping[str, Values], *, xlabel: str, ylabel: str, alt: str,
         ax.plot(*np.array([points[name].mean(0) for name in front]).T, "--", color="#555555", linewidth=1, zorder=0)
     if not xlabel:
         ax.set(xticks=[], yticks=[])
-    picture.legend_above(figure)
+    picture.legend_above(figure, handlelength=1.5)
     return picture.render(figure, alt)
 
 

@@ -105,12 +105,15 @@ def plain_decades(axis: Axis, written: str | Callable[[float, float], str] = "{x
     axis.set_minor_locator(NullLocator())  # small ticks take as long to draw as all the rest of a figure
 
 
-def legend_above(figure: Figure) -> None:
-    """A legend above the chart with an entry for each label, in as many columns as fit; none for a single label."""
+def legend_above(figure: Figure, handlelength: float = 3.2) -> None:
+    """A legend above the chart with an entry for each label, in as many columns as fit; none for a single label.
+
+    handlelength: of a sample, in heights of a letter: 3.2 shows a dash, 1.5 is enough for a mark.
+    """
     handles, labels = figure.axes[0].get_legend_handles_labels()
     entries = {textwrap.fill(label, 44): handle for label, handle in zip(labels, handles, strict=True)}
     for columns in (5, 4, 3, 2, 1) if len(entries) > 1 else ():
-        look = {"ncols": columns, "handlelength": 2.6, "frameon": False}
+        look = {"ncols": columns, "handlelength": handlelength, "frameon": False}
         legend = figure.legend(entries.values(), entries.keys(), loc="outside upper left", **look)
         if columns == 1 or legend.get_window_extent().width <= 0.97 * figure.bbox.width:
             return
