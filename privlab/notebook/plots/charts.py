@@ -207,16 +207,17 @@ def histogram(groups: Mapping[str, Values], *, xlabel: str, alt: str) -> Picture
     groups: name -> values above 0, of any number: a height is a share of the group. All have the same 40 bins, equally wide on the axis.
     Source: Zhang et al. 2024, figure 12.
     """
+    import seaborn  # not at the top: it brings scipy.stats, a second
+
     figure, ax = picture.empty_chart(xlabel, "share of the group", "x")
     columns = {f"{name} ({len(values):,})": picture.column(name, values, True) for name, values in groups.items()}
     every = np.concatenate([*columns.values()])
-    edges = np.geomspace(every.min(), every.max(), 41).tolist()
-    for (name, values), colour, dash, hatch in zip(
-        columns.items(), COLOURS[1::-1], DASHES, ("//", "\\\\"), strict=False
-    ):
+    edges = np.linspace(np.log10(every.min()), np.log10(every.max()), 41)  # seaborn counts on the axis, which has logs
+    looks = zip(columns.items(), COLOURS[1::-1], DASHES, ("//", "\\\\"), strict=False)
+    for (name, values), colour, dash, hatch in looks:
         outline: dict[str, Any] = {"edgecolor": colour, "linestyle": dash, "linewidth": 1.8, "hatch": hatch}
-        shares = np.full(len(values), 1 / len(values))
-        ax.hist(values, edges, weights=shares, histtype="stepfilled", facecolor=(colour, 0.16), label=name, **outline)
+        shares = {"stat": "proportion", "bins": [*edges], "element": "step", "label": name, "ax": ax}
+        seaborn.histplot(x=values, facecolor=(colour, 0.16), **shares, **outline)
     picture.plain_decades(ax.xaxis)
     picture.legend_above(figure)
     return picture.render(figure, alt)
