@@ -110,10 +110,10 @@ def test_what_no_axis_can_show_is_named():
 def test_outlines_are_shares_in_the_same_bins_and_members_keep_their_look(figures):
     plots.histogram(LOSSES, xlabel="loss", alt="x")
     (ax,), edges = figures[0].axes, np.geomspace(0.1, 8, 41)
-    for outline, values in zip(ax.patches, LOSSES.values(), strict=True):
+    for outline, values in zip(ax.collections, LOSSES.values(), strict=True):
         counts = np.array([sum(low <= v < high for v in values) for low, high in pairwise([*edges[:-1], 8.01])])
-        assert sorted({*outline.get_xy()[:, 1].round(6)}) == pytest.approx(sorted({*(counts / len(values)), 0}))
-    members, others = ax.patches
+        assert sorted({*outline.get_paths()[0].vertices[:, 1].round(6)}) == pytest.approx(sorted({*(counts / len(values)), 0}))
+    members, others = ax.collections
     assert [to_hex(each.get_edgecolor()).upper() for each in (members, others)] == [COLOURS[1], COLOURS[0]]
     assert members.get_hatch() != others.get_hatch() and ax.get_xscale() == "log"
     assert legend(figures[0]) == ["members (4)", "non-members (5)"]
