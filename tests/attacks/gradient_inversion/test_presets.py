@@ -117,5 +117,5 @@ def test_settings_are_printed_in_words():
 def test_a_balanced_april_without_the_position_gradient_is_a_plain_one():
     model = models.build("vit_cifar", embed_dim=64, depth=1, num_heads=1)
     leak = observe(model, torch.rand(1, 3, 32, 32), torch.tensor([1])).without(["pos_embed"])
-    with pytest.warns(UserWarning, match="position"):
+    with pytest.warns(UserWarning, match="pos_embed"):
         assert presets.april_balanced(5, model, leak) == presets.april(5)
