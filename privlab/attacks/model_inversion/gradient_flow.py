@@ -51,8 +51,9 @@ def split(model: nn.Module, images: Tensor, labels: Tensor, loss: Loss) -> list[
         # where the shortcut is an identity there is no module to hook: its derivative is 1, its part what arrives at the sum
         skip = parts.get((name, "skip"), arriving)
         error = ((skip + branch - total).norm() / total.norm()).item()
-        norms = (part.flatten(1).norm(dim=1).mean().item() for part in (arriving, skip, branch, total))
-        rows.append(Split(name, *norms, error))
+        parted = {"arriving": arriving, "skip": skip, "branch": branch, "total": total}
+        norms = {where: part.flatten(1).norm(dim=1).mean().item() for where, part in parted.items()}
+        rows.append(Split(name, **norms, error=error))
     return rows
 
 

@@ -225,8 +225,8 @@ PHI = margins(KEEP)
 @pytest.mark.parametrize(
     "changes, message",
     [
-        (dict(phi=PHI[..., 0]), r"phi: got shape \(6, 5\) .*; give finite \(models, n, queries\)"),
-        (dict(phi=PHI.where(PHI > 0, torch.nan)), "phi: got shape .* give finite"),
+        (dict(phi=PHI[..., 0]), r"phi: got shape \(6, 5\); give finite \(models, n, queries\)"),
+        (dict(phi=PHI.where(PHI > 0, torch.nan)), "phi: got shape .*; give finite"),
         (dict(pairs=True), "keep: pairs=True, but rows 2k and 2k . 1 are no complementary halves"),
         (dict(keep=KEEP & False), "keep: some sample is on one side of fewer than 2 models"),
         (dict(keep=KEEP | True, online=False), "keep: some sample is on one side of fewer than 2 models"),
