@@ -6,7 +6,7 @@ output: one that is added to it, with nothing between. One behind a norm, a stac
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -47,8 +47,9 @@ def find(model: nn.Module, leak: Leak) -> Patches:
     probe = torch.randn(1, *leak.image_shape, generator=torch.Generator().manual_seed(0)).to(next(iter(learnable)))
     embeddings = [p for p in learnable if p.ndim > 1]
     with torch.enable_grad():
-        calls, logits = _calls(model, probe)
-        first = [c for c in calls if c[0].weight in learnable and not c[1].requires_grad]  # on the image alone
+        calls, logits = heard(model, probe, filter(_plain, model.modules()))
+        once = [c for c in calls if sum(c[0].weight is other[0].weight for other in calls) == 1]
+        first = [c for c in once if c[0].weight in learnable and not c[1].requires_grad]  # on the image alone
         loss = (logits * torch.randn(logits.shape, generator=torch.Generator().manual_seed(1)).to(logits)).sum()
         grads = torch.autograd.grad(loss, [output for *_, output in first] + embeddings, allow_unused=True)
 
@@ -116,21 +117,22 @@ def undone(entering: Entering, numbers: Tensor, like: Tensor) -> Tensor:
     return answer
 
 
-def _calls(model: nn.Module, image: Tensor) -> tuple[list[tuple[Any, Tensor, Tensor]], Tensor]:
-    """All nn.Conv2d and nn.Linear that are run once, each with what enters it and what it makes of it; and the logits."""
+def heard(
+    model: nn.Module, image: Tensor, layers: Iterable[nn.Module]
+) -> tuple[list[tuple[Any, Tensor, Tensor]], Tensor]:
+    """The calls of these layers in a pass, each with what enters it and what it makes of it; and the logits."""
     calls: list[tuple[Any, Tensor, Tensor]] = []
 
     def hear(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         calls.append((layer, inputs[0], output))
 
-    hooks = [m.register_forward_hook(hear) for m in model.modules() if _plain(m)]
+    hooks = [layer.register_forward_hook(hear) for layer in layers]
     try:
         with torch.random.fork_rng([image.device] if image.is_cuda else []):
-            logits = stateless(model)(image)
+            return calls, stateless(model)(image)
     finally:
         for hook in hooks:
             hook.remove()
-    return [c for c in calls if sum(c[0].weight is other[0].weight for other in calls) == 1], logits
 
 
 def _plain(layer: nn.Module) -> bool:
@@ -144,7 +146,7 @@ def _entering(model: nn.Module, layer: Any) -> Entering:
     """Image -> what enters the layer in each place, (places, numbers)."""
 
     def entering(image: Tensor) -> Tensor:
-        x = next(entered for each, entered, _ in _calls(model, image)[0] if each is layer)
+        ((_, x, _),), _ = heard(model, image, [layer])
         if isinstance(layer, nn.Linear):
             return x.flatten(0, -2)
         padding = 0 if layer.padding == "valid" else layer.padding

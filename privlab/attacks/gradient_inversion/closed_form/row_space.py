@@ -64,10 +64,10 @@ def equations(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Equa
     """The system of `subspace` for a batch of any size: each of its images satisfies it, see `search_spaces.family`."""
     vit.require_vit(model, leak)
     first: Any = model.blocks[0]
-    drops = model.training and (model.pos_drop.p > 0 or not isinstance(model.patch_drop, nn.Identity))
-    if type(first) is not Block or not isinstance(model.norm_pre, nn.Identity) or drops:
-        lacks = "does not stand right behind the embedding with a norm before its attention, as in a stock ViT or DeiT"
-        raise ValueError(f"model: its first block, {type(first).__name__}, {lacks}")
+    if type(first) is not Block:
+        raise ValueError(
+            f"model: its first block, {type(first).__name__}, has no norm before its attention, as a stock ViT has"
+        )
     (gamma, beta, centred), count = _norm(model), _tokens(model, leak.batch_size)
     if model.embed_dim <= count:
         images = "its" if leak.batch_size == 1 else f"the {leak.batch_size} images'"

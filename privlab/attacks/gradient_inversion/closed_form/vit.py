@@ -11,6 +11,7 @@ number of its gradient, as `defences.noise_budget.deviations` gives it, by which
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -104,17 +105,22 @@ def require_one(leak: Leak) -> None:
         raise ValueError(f"leak: it averages {leak.batch_size} images, whose tokens mix; give a leak of one image")
 
 
+@torch.no_grad()
 def require_vit(model: nn.Module, leak: Leak) -> None:
-    """One linear layer has to cut images into patches, with nothing between that and the position embedding."""
-    embed: Any = getattr(model, "patch_embed", None)
-    layer, side = getattr(embed, "proj", None), leak.image_shape[1:]
-    cuts = isinstance(layer, nn.Conv2d) and layer.in_channels == leak.image_shape[0]
-    plain = cuts and isinstance(embed.norm, nn.Identity) and tuple(embed.img_size or side) == side
-    if not isinstance(model, VisionTransformer) or not plain:
-        raise ValueError(
-            f"model: this {type(model).__name__} is no VisionTransformer of timm with one convolution for patches and an embedding for "
-            f"{side[0]} x {side[1]} pixels; try vit_base_patch16_224"
-        )
+    """What enters the first block has to be `known`, and the image's patches through one convolution; a pass on noise tells."""
+    layer = getattr(getattr(model, "patch_embed", None), "proj", None)
+    if isinstance(model, VisionTransformer) and isinstance(layer, nn.Conv2d):
+        probe = torch.rand(1, *leak.image_shape, generator=torch.Generator().manual_seed(0)).to(layer.weight)
+        with contextlib.suppress(AssertionError, RuntimeError, ValueError):  # images of another size
+            ((_, entered, _),), _ = patches.heard(model, probe, [model.blocks[0]])
+            rows = F.unfold(probe, layer.kernel_size, stride=layer.kernel_size)[0].T.double()
+            tokens = torch.cat([known(model)[: -len(rows)], known(model)[-len(rows) :] + rows @ projection(model)[0].T])
+            if (entered[0] - tokens).norm() <= torch.finfo(probe.dtype).eps ** 0.5 * tokens.norm():
+                return
+    raise ValueError(
+        f"model: this is no VisionTransformer of timm where one convolution makes patches of {tuple(leak.image_shape)} and nothing but a "
+        f"position embedding stands between that and the first block ({type(model).__name__}); try vit_base_patch16_224"
+    )
 
 
 def attention(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Recovery:

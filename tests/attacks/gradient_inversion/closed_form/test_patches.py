@@ -136,15 +136,6 @@ def test_an_embedding_that_is_resized_or_behind_a_head_of_zeros_is_not_taken_for
     assert patches.find(model, observe(model, torch.rand(1, 3, 48, 48), LABEL)).position == "pos_embed"
 
 
-def test_a_model_of_several_scales_gives_the_one_that_its_width_can_solve():
-    """CrossViT embeds the image twice, 400 patches of width 96 and 196 of 192; the second of a smaller copy."""
-    torch.manual_seed(0)
-    model, x = timm.create_model("crossvit_tiny_240", num_classes=10).eval(), picture(240)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert metrics.psnr(closed_form.patch_embedding(model, observe(model, x, LABEL)).images, x).item() > 25
-
-
 def test_the_model_is_left_as_it_was_and_a_frozen_copy_is_named():
     model = Hand("shuffled")
     leak = observe(model, picture(), LABEL)

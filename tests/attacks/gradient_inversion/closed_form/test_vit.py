@@ -12,6 +12,7 @@ from timm.layers import set_fused_attn
 
 from privlab import data, models
 from privlab.attacks.gradient_inversion import closed_form
+from privlab.defences import perturbation
 from privlab.leak import observe
 from privlab.models import april
 
@@ -85,7 +86,6 @@ def test_attention_on_architecture_a(photos, dtype, at_least):
     ("name", "at_least"),
     [
         ("vit_small_patch32_224", 100),
-        ("deit_small_patch16_224", 85),
         ("deit_tiny_distilled_patch16_224", 85),
         ("deit3_small_patch16_224", 60),  # its layer scale of 1e-6 makes the tokens' gradients nearly equal
     ],
@@ -137,8 +137,6 @@ def test_pixels_are_exact_when_the_width_allows(photos):
 
 def test_knowing_the_noise_helps(photos):
     """A damped solve beats an undamped one where noise has drowned small singular values."""
-    from privlab.defences import perturbation
-
     model = april.build("a")
     gains = []
     for i in range(4):
@@ -178,15 +176,6 @@ def test_noise_known_tensor_by_tensor(form, photos):
 # -- where they stop ------------------------------------------------------------------------------------------------------
 
 
-def test_half_the_width_hides_half_the_image(photos):
-    x, y = photos.one(0)
-    model = april.build("a", patch_size=4, width=32, depth=2).double()  # 65 tokens, width 32
-    with pytest.warns(UserWarning, match="width 32 is below the 65 tokens: rank 32"):
-        recovery = closed_form.attention(model, observe(model, x, y))
-    assert recovery.rank == 32 and recovery.unknowns == 65
-    assert psnr(recovery.images, x) < 30
-
-
 def test_narrow_models_warn_with_the_rank(photos):
     model = april.build("b", patch_size=4, width=48, depth=2).double()
     with pytest.warns(UserWarning, match="width 48 is not above the 64 patches: rank 47"):
@@ -218,17 +207,10 @@ def test_architecture_b_breaks_the_attention_form_and_is_told(photos):
     assert psnr(closed_form.patch_embedding(model, observe(model, x, y)).images, x) > 150
 
 
-@pytest.mark.parametrize(
-    ("form", "model"),
-    [
-        (closed_form.attention, april.build("a").double()),
-        (closed_form.patch_embedding, april.build("b").double()),
-        (closed_form.subspace, april.build("b", position="random", position_std=1.0).double()),
-    ],
-    ids=["attention", "patch_embedding", "subspace"],
-)
-def test_batches_are_refused_and_would_fail(photos, form, model):
+@pytest.mark.parametrize("form", [closed_form.attention, closed_form.patch_embedding, closed_form.subspace])
+def test_batches_are_refused_and_would_fail(photos, form):
     x, y = photos.take([0, 1])
+    model = april.build("a" if form is closed_form.attention else "b", depth=2, position_std=1.0).double()
     leak = observe(model, x, y)
     with pytest.raises(ValueError, match="leak: it averages 2 images"):
         form(model, leak)
@@ -244,10 +226,10 @@ def test_what_does_not_fit_is_named(photos):
     clip = models.build("vit_base_patch32_clip_224", num_classes=10, depth=1, img_size=32, patch_size=8)
     for form, model, says in (
         (closed_form.patch_embedding, frozen, "no learnable position embedding of this VisionTransformer"),
-        (closed_form.attention, resnet, "this ResNet is no VisionTransformer of timm"),
-        (closed_form.subspace, resnet, "this ResNet is no VisionTransformer of timm"),
-        (closed_form.subspace, plain, "PlainBlock, does not stand right behind the embedding with a norm"),
-        (closed_form.subspace, clip, "does not stand right behind the embedding"),  # a norm before block 0
+        (closed_form.attention, resnet, "no VisionTransformer of timm where .*ResNet"),
+        (closed_form.subspace, resnet, "no VisionTransformer of timm where .*ResNet"),
+        (closed_form.subspace, plain, "PlainBlock, has no norm before its attention"),
+        (closed_form.subspace, clip, "nothing but a position embedding stands between"),  # a norm before block 0
     ):
         with pytest.raises(ValueError, match=says):
             form(model, observe(model, x, y))
