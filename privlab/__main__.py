@@ -211,12 +211,12 @@ def address(options: Namespace) -> None:
 )
 def audit(options: Namespace) -> int:
     """Attack one model as the book does: what an image's gradient leaks, from which parts, and which defence holds."""
-    from privlab.auditing import audit, photographs
+    from privlab.auditing import attack, audit
 
     out = options.out or Path("runs") / f"audit_{options.name}"
     _keeps_what_is_done()
-    model = photographs.named(options.name, options.classes, options.weights)
-    images, labels, public = photographs.photographs(options.images, model, options.name)
+    model = attack.named(options.name, options.classes, options.weights)
+    images, labels, public = attack.photographs(options.images, model, options.name)
     make_folder(out)
     told = dict(name=options.name, public=public, steps=options.steps, progress=sys.stderr.isatty())
     found = audit(model, images, labels, **told)
@@ -224,7 +224,7 @@ def audit(options: Namespace) -> int:
     write_atomic(out / "audit.json", (json.dumps({"command": settings, **found.json()}, indent=1) + "\n").encode())
     found.page(out / "audit.html")
     print(found.text(), "", f"wrote {out / 'audit.html'} and {out / 'audit.json'}", sep="\n")
-    return 130 if found.search.ended == "interrupted" else 0
+    return 130 if found.search["ended"] == "interrupted" else 0
 
 
 # -- for those who teach -----------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -21,37 +21,26 @@ __all__ = ["Leak", "observe"]
 class Leak:
     """All that an honest-but-curious server receives of one client step.
 
-    grads: parameter name -> gradient of the mean loss, shaped like the parameter.
-    batch_size: images behind the gradients; a server knows it, it weighs the average by it.
-    image_shape: (channels, height, width) of what the model takes.
-    labels: (batch,) class indices, or None: then an attack recovers them first.
-    normalise: the preprocessing, which is public.
-    precision: the float format that the gradients had on the wire. The server sees it too, and solvers choose their cut-off by it.
+    labels: where None, an attack recovers them first.  precision: solvers choose their cut-off by it.
     """
 
-    grads: Gradients
-    batch_size: int
-    image_shape: tuple[int, int, int]
-    labels: Tensor | None = None
-    normalise: Normalise = field(default_factory=Normalise)
-    precision: torch.dtype = torch.float32
+    grads: Gradients  # parameter name -> gradient of the mean loss, shaped like the parameter
+    batch_size: int  # images behind the gradients; a server weighs the average by it
+    image_shape: tuple[int, int, int]  # (channels, height, width)
+    labels: Tensor | None = None  # (batch,) class indices
+    normalise: Normalise = field(default_factory=Normalise)  # the preprocessing, which is public
+    precision: torch.dtype = torch.float32  # of the gradients on the wire
 
     def __repr__(self) -> str:
-        numbers = sum(g.numel() for g in self.grads.values())
-        size = f"{numbers / 1e6:.1f} M" if numbers >= 1e6 else f"{numbers:,}"
-        images = "1 image" if self.batch_size == 1 else f"{self.batch_size} images"
-        return f"Leak: {len(self.grads)} gradients, {size} numbers, {str(self.precision).split('.')[-1]}, {images}"
+        numbers = f"{sum(g.numel() for g in self.grads.values()):,} numbers in {str(self.precision)[6:]}"
+        return f"Leak: {len(self.grads)} gradients, {numbers}, of {self.batch_size} image(s)"
 
     def __getitem__(self, name: str) -> Tensor:
         """The gradient of one parameter; ValueError where the leak misses it or it is not finite."""
-        if name not in self.grads:
-            raise ValueError(f"leak holds no gradient named {name!r}; it has {_some(self.grads)}")
-        gradient = self.grads[name]
-        if not gradient.isfinite().all():
-            raise ValueError(
-                f"the gradient of {name!r} holds NaN or infinity; look for an overflow in the client's step"
-            )
-        return gradient
+        _known([name], self.grads, "leak holds no gradient")
+        if not self.grads[name].isfinite().all():
+            raise ValueError(f"leak: the gradient of {name!r} holds NaN or infinity; did the client's step overflow?")
+        return self.grads[name]
 
     @cached_property
     def norm(self) -> Tensor:
@@ -67,85 +56,57 @@ class Leak:
 
     def only(self, names: Iterable[str]) -> Leak:
         """The same leak with nothing but these parameters in it."""
-        names = self._known(names)
+        names = {*_known(names, self.grads, "leak holds no gradient")}
         return replace(self, grads={n: g for n, g in self.grads.items() if n in names})
 
     def without(self, names: Iterable[str]) -> Leak:
         """The same leak with these parameters withheld."""
-        return self.only(self.grads.keys() - self._known(names))
+        return self.only(self.grads.keys() - _known(names, self.grads, "leak holds no gradient"))
 
     def rounded(self, dtype: torch.dtype) -> Leak:
         """The same leak after a trip over the wire in a shorter float format, such as torch.bfloat16."""
-        if not dtype.is_floating_point:
-            raise ValueError(f"dtype={dtype} is no float format; try torch.bfloat16 or torch.float16")
         return replace(self, grads={n: g.to(dtype).to(g.dtype) for n, g in self.grads.items()}, precision=dtype)
-
-    def _known(self, names: Iterable[str]) -> set[str]:
-        if isinstance(names, str):
-            raise ValueError(f"names={names!r} is one word; give a list of parameter names: [{names!r}]")
-        if unknown := sorted(set(names) - self.grads.keys()):
-            raise ValueError(f"leak holds no gradient named {unknown[0]!r}; it has {_some(self.grads)}")
-        return set(names)
 
 
 @torch.enable_grad()
-def observe(
-    model: nn.Module,
-    images: Tensor,
-    labels: Tensor,
-    normalise: Normalise | None = None,
-    names: Iterable[str] | None = None,
-) -> Leak:
+def observe(model: nn.Module, images: Tensor, labels: Tensor, names: Iterable[str] | None = None) -> Leak:
     """Run one client step and return what leaves the client. The model keeps its mode, weights, buffers and caches.
 
     A parameter that the forward pass leaves alone sends zeros (GoogLeNet's auxiliary heads in eval mode).
     images: (batch, channels, height, width) in [0, 1], moved to the model's device and precision.  labels: (batch,) class indices.
-    normalise: the model's preprocessing; `preprocessing(model)` if not given.
-    names: share the gradients of these parameters only (saves memory); all that are learnable if not given.
+    names: of the parameters whose gradients are shared; all that are learnable if not given.
     Raises ValueError for labels out of range, images that are no batch, or names that the model does not have.
     """
-    learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    if not learnable:
-        raise ValueError(f"model: {type(model).__name__} learns no parameter, so its step sends nothing; unfreeze some")
-    if isinstance(names, str):
-        raise ValueError(f"names={names!r} is one word; give a list of parameter names: [{names!r}]")
-    shared = list(learnable if names is None else names)
-    if unknown := [n for n in shared if n not in learnable]:
-        raise ValueError(f"names: the model learns no parameter {unknown[0]!r}; it has {_some(learnable)}")
+    kind, learnable = type(model).__name__, {n: p for n, p in model.named_parameters() if p.requires_grad}
+    shared = _known(learnable if names is None else names, learnable, f"names: {kind} learns no parameter")
     if not shared:
-        raise ValueError(f"names=[] shares nothing; give some of the {_some(learnable)}")
+        raise ValueError(f"model: {kind} learns no parameter, so its step sends nothing; unfreeze one, and name some")
     first = next(iter(learnable.values()))
     labels = torch.as_tensor(labels, device=first.device)
-    _check_batch(images, labels)
-
-    normalise = normalise or preprocessing(model)
+    if images.ndim != 4 or len(images) == 0 or labels.shape != images.shape[:1] or labels.is_floating_point():
+        given = f"shape {tuple(images.shape)} with labels of shape {tuple(labels.shape)} and type {labels.dtype}"
+        raise ValueError(f"images: got {given}; give (batch, channels, height, width) and one whole number each")
+    check_range("images", images, "give finite values in [0, 1], the model normalises them")
+    normalise = preprocessing(model)
     try:
         logits = stateless(model)(normalise(images.to(first)))  # (batch, classes)
     except AssertionError as error:  # timm's word for a wrong size
         raise ValueError(f"images: shape {tuple(images.shape)} does not fit the model; {error}") from error
     if not isinstance(logits, Tensor) or logits.ndim != 2:
-        raise ValueError(
-            f"model: {type(model).__name__} does not return (batch, classes) in this mode; try model.eval()"
-        )
+        raise ValueError(f"model: {kind} does not return (batch, classes); try model.eval(), or a module around it")
     if labels.min() < 0 or labels.max() >= logits.shape[1]:
         raise ValueError(f"labels: got {labels.tolist()}; this model knows the classes 0 to {logits.shape[1] - 1}")
 
-    loss = F.cross_entropy(logits, labels)
-    gradients = torch.autograd.grad(loss, [learnable[n] for n in shared], materialize_grads=True)
+    parameters, loss = [learnable[n] for n in shared], F.cross_entropy(logits, labels)
+    gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
     _, channels, height, width = images.shape
     grads = dict(zip(shared, gradients, strict=True))
     return Leak(grads, len(images), (channels, height, width), labels, normalise, first.dtype)
 
 
-def _check_batch(images: Tensor, labels: Tensor) -> None:
-    if images.ndim != 4 or len(images) == 0 or labels.shape != images.shape[:1] or labels.is_floating_point():
-        raise ValueError(
-            f"images: got shape {tuple(images.shape)} with labels of shape {tuple(labels.shape)} and type {labels.dtype}; "
-            "give (batch, channels, height, width) and one whole number each"
-        )
-    check_range("images", images, "give finite values in [0, 1], the model normalises them")
-
-
-def _some(names: Iterable[str]) -> str:
-    names = list(names)
-    return f"{len(names)}, such as {names[0]!r}" if names else "none"
+def _known(names: Iterable[str], among: Collection[str], lack: str) -> list[str]:
+    """Names as a list; ValueError for one that is not among those known."""
+    names = [names] if isinstance(names, str) else list(names)
+    if unknown := [n for n in names if n not in among]:
+        raise ValueError(f"{lack} named {unknown[0]!r}; it has {len(among)}, such as {next(iter(among), None)!r}")
+    return names

@@ -42,19 +42,14 @@ def test_a_linear_model_by_hand():
     torch.testing.assert_close(leak["1.weight"], torch.stack([-x.flatten() / 2, x.flatten() / 2]))
 
 
-def test_observe_leaves_running_statistics_alone():
-    """A client normalises by its batch in train mode; that the server's model counted along would be a second leak, or a bug."""
-    model = models.build("resnet_cifar", channels=(4, 4, 8, 8)).train()
+def test_observe_in_train_mode_normalises_by_the_batch_and_leaves_running_statistics_alone():
+    model, y = models.build("resnet_cifar", channels=(4, 4, 8, 8)).train(), torch.tensor([0, 1])
     before = {n: b.clone() for n, b in model.named_buffers()}
-    leak = observe(model, images(2), torch.tensor([0, 1]))
+    leak = observe(model, images(2), y)
     assert model.training and all(torch.equal(b, before[n]) for n, b in model.named_buffers())
-
-    model(model.normalise(images(2)))  # the plain forward pass does count
+    loss = F.cross_entropy(model(model.normalise(images(2))), y)  # a plain forward pass does count
     assert not torch.equal(model.bn1.running_mean, before["bn1.running_mean"])
-    plain = torch.autograd.grad(
-        F.cross_entropy(model(model.normalise(images(2))), torch.tensor([0, 1])), model.fc.weight
-    )[0]
-    torch.testing.assert_close(leak["fc.weight"], plain)
+    torch.testing.assert_close(leak["fc.weight"], torch.autograd.grad(loss, model.fc.weight)[0])
 
 
 class Observed(nn.Module):
@@ -76,14 +71,13 @@ class Observed(nn.Module):
 @pytest.mark.parametrize("derivative", ["exact", "auto"])
 def test_neither_a_client_nor_a_search_writes_into_a_models_buffers(derivative):
     model = Observed().eval()
-    before = {n: (b, b.clone()) for n, b in model.named_buffers()}
+    held = model.largest
     leak = observe(model, images(), torch.tensor([0]))
     attack = gradient_inversion.inverting_gradients(steps=60)  # so many that it would do without care if it could
     replace(attack, derivative=derivative).run(model, leak, progress=False)
-    assert model.mean is None
-    assert all(b is before[n][0] and torch.equal(b, before[n][1]) for n, b in model.named_buffers())
+    assert model.mean is None and model.largest is held and held == 0
     model(images())
-    assert model.largest > 0  # a plain pass does write
+    assert held > 0  # a plain pass does write
 
 
 def test_client_and_searches_differentiate_whatever_the_caller_has_switched_off(small):
@@ -99,39 +93,28 @@ def test_client_and_searches_differentiate_whatever_the_caller_has_switched_off(
     assert all(map(torch.equal, *found))
 
 
-def test_only_and_without_split_the_leak(small):
-    leak = observe(small, images(), torch.tensor([0]))
-    names = ["pos_embed", "head.bias"]
+def test_a_leak_is_split_and_rounded(small):
+    leak, names = observe(small, images(), torch.tensor([0])), ["pos_embed", "head.bias"]
     assert set(leak.only(names).grads) == set(names)
     assert set(leak.only(names).grads) | set(leak.without(names).grads) == set(leak.grads)
-    assert len(leak.grads) == 2 + len(leak.without(names).grads)
-
-
-def test_rounding_keeps_the_container_and_notes_the_format(small):
-    leak = observe(small, images(), torch.tensor([0]))
     short = leak.rounded(torch.bfloat16)
     assert short.precision is torch.bfloat16 and short["pos_embed"].dtype is torch.float32
     torch.testing.assert_close(short["pos_embed"], leak["pos_embed"], rtol=2**-8, atol=0)
-    assert not torch.equal(short["pos_embed"], leak["pos_embed"])
     assert torch.equal(short.rounded(torch.bfloat16)["pos_embed"], short["pos_embed"])
 
 
 def test_repr_counts():
-    leak = Leak({"a": torch.zeros(1_500_000), "b": torch.zeros(2)}, 1, (3, 4, 4))
-    assert repr(leak) == "Leak: 2 gradients, 1.5 M numbers, float32, 1 image"
-    assert "2 images" in repr(Leak({"b": torch.zeros(2)}, 2, (3, 4, 4)))
+    leak = Leak({"a": torch.zeros(1_500_000), "b": torch.zeros(2)}, 2, (3, 4, 4))
+    assert repr(leak) == "Leak: 2 gradients, 1,500,002 numbers in float32, of 2 image(s)"
 
 
 @pytest.mark.parametrize(
     ("x", "y", "says"),
     [
         (torch.rand(1, 3, 32, 32), torch.tensor([10]), r"labels: got \[10\]; this model knows the classes 0 to 9"),
-        (torch.rand(1, 3, 32, 32), torch.tensor([-1]), "labels: got"),
         (torch.rand(2, 3, 32, 32), torch.tensor([1]), r"labels of shape \(1,\)"),
-        (torch.rand(3, 32, 32), torch.tensor([1]), r"images: got shape \(3, 32, 32\)"),
         (torch.rand(1, 3, 32, 32), torch.tensor([0.5]), "type torch.float32"),
-        (torch.rand(1, 3, 32, 32) * 255, torch.tensor([1]), r"give finite values in \[0, 1\]"),
-        (torch.full((1, 3, 32, 32), float("nan")), torch.tensor([1]), "pixels go from nan to nan"),
+        (torch.full((1, 3, 32, 32), float("nan")), torch.tensor([1]), "pixels go from nan to nan; give finite values"),
         (torch.rand(1, 3, 30, 30), torch.tensor([1]), r"shape \(1, 3, 30, 30\) does not fit the model"),
     ],
 )
@@ -142,18 +125,13 @@ def test_bad_input_is_named(small, x, y, says):
 
 def test_missing_and_broken_gradients_are_named(small):
     leak = observe(small, images(), torch.tensor([0]))
-    for call in (lambda: leak["pos"], lambda: leak.only(["pos"]), lambda: leak.without(["pos"])):
-        with pytest.raises(ValueError, match="no gradient named 'pos'; it has"):
+    for call in (lambda: leak["pos"], lambda: leak.only(["pos"]), lambda: leak.without("pos")):
+        with pytest.raises(ValueError, match="leak holds no gradient named 'pos'; it has"):
             call()
-    with pytest.raises(ValueError, match="no parameter 'pos'"):
+    with pytest.raises(ValueError, match="learns no parameter named 'pos'"):
         observe(small, images(), torch.tensor([0]), names=["pos"])
-    for call in (lambda: leak.only("pos_embed"), lambda: observe(small, images(), [0], names="pos_embed")):
-        with pytest.raises(ValueError, match=r"names='pos_embed' is one word"):
-            call()
-    with pytest.raises(ValueError, match=r"names=\[\] shares nothing"):
+    with pytest.raises(ValueError, match="its step sends nothing"):
         observe(small, images(), [0], names=[])
-    with pytest.raises(ValueError, match="torch.int8 is no float format"):
-        leak.rounded(torch.int8)
     leak.grads["pos_embed"][0, 0, 0] = float("nan")
     with pytest.raises(ValueError, match="'pos_embed' holds NaN"):
         leak["pos_embed"]
@@ -164,11 +142,8 @@ class Tokens(nn.Module):
 
     def __init__(self, norm):
         super().__init__()
-        self.patches, self.norm, self.head = (
-            nn.Conv2d(3, 6, 8, stride=8),
-            norm,
-            nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 10)),
-        )
+        self.patches, self.norm = nn.Conv2d(3, 6, 8, stride=8), norm
+        self.head = nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 10))
 
     def forward(self, x):
         return self.head(self.norm(self.patches(x)).flatten(2).transpose(1, 2)).tanh().mean(1)
@@ -178,26 +153,18 @@ def functional_norm(x):
     return F.batch_norm(x, torch.zeros(6).to(x), torch.full((6,), 2.0).to(x))
 
 
-NORMS = {
-    "batch": lambda: nn.BatchNorm2d(6),
-    "instance": lambda: nn.InstanceNorm2d(6, affine=True),
-    "functional": lambda: functional_norm,
-}
-
-
-def apart(ours, theirs):
-    off, whole = zip(*((theirs[n] - g, g) for n, g in ours.items()), strict=True)
-    return (nn.utils.get_total_norm(off) / nn.utils.get_total_norm(whole)).item()
+NORMS = {"batch": nn.BatchNorm2d(6), "instance": nn.InstanceNorm2d(6, affine=True), "functional": functional_norm}
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("mode", ["train", "eval"])
 @pytest.mark.parametrize("norm", NORMS)
 def test_one_image_and_the_same_image_twice_have_one_gradient(norm, mode, dtype):
-    model = Tokens(NORMS[norm]()).train(mode == "train").to(dtype)
+    model = Tokens(NORMS[norm]).train(mode == "train").to(dtype)
     one = observe(model, images(), torch.tensor([3])).grads
     two = observe(model, images().repeat(2, 1, 1, 1), torch.tensor([3, 3])).grads
-    assert apart(one, two) < 100 * torch.finfo(dtype).eps
+    off = nn.utils.get_total_norm([two[n] - g for n, g in one.items()])
+    assert off / nn.utils.get_total_norm(one.values()) < 100 * torch.finfo(dtype).eps
 
 
 class Keeping(nn.Module):

@@ -1,5 +1,6 @@
 """The whole book turned on one model of yours."""
 
-import lazy_loader
+from privlab.auditing.attack import audit
+from privlab.auditing.report import Audit
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = ["Audit", "audit"]

@@ -67,7 +67,7 @@ def walk(model, side):
     except (RuntimeError, ValueError) as error:
         search = str(error).splitlines()[0]
     report = privlab.audit(model, image, label, steps=1, progress=False)
-    audit = "yes" if report.search.steps == 1 else report.search.ended
+    audit = "yes" if report.search["steps"] == 1 else report.search["ended"]
     return {"one against twice": f"{apart:.0e}", "search": search, "audit": audit}
 
 

@@ -96,7 +96,7 @@ def family(model: VisionTransformer, leak: Leak, noise: closed_form.Noise = None
     grey = F.unfold(grey, patch, stride=patch)[0].T  # (patches, pixels)
     solved = equations.solve(F.pad(grey, (0, unknowns - pixels)).T)  # from sigma 0, where it is unknown
     hidden = closed_form.hidden_directions(model, leak.batch_size)
-    rank = min(solved.rank, unknowns - hidden)
+    rank = min(closed_form.recovered(model, leak, noise), unknowns - hidden)
     if rank <= unknowns - pixels:
         what = f"its {leak.batch_size} images leave {min(hidden, pixels)} of the {pixels} pixels of a patch open"
         cure = "give fewer images, larger patches, a wider model, or a less noisy leak"

@@ -172,7 +172,7 @@ def reasons(trial: DesignTrial, block: int, side: int, chosen: Sequence[int]) ->
         if n in CURVED:
             singular = sensitivity.spectrum(model, trial.images, trial.labels, block=block)
             found["effective_rank"][n] = sensitivity.effective_rank(singular)
-            found["condition"][n] = sensitivity.condition(singular, share=0.5)
+            found["condition"][n] = sensitivity.condition(singular)
             yield f"effective_rank[step_{n}]", found["effective_rank"][n]
             yield f"log10_condition[step_{n}]", math.log10(found["condition"][n])
             leaked["fair_psnr"][n] = metrics.psnr(trial.calibrated(model), trial.images).item()

@@ -6,7 +6,6 @@ import math
 
 import pytest
 import torch
-import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -31,15 +30,16 @@ def photo(channels: int = 1, side: int = 4) -> torch.Tensor:
     return torch.rand(1, channels, side, side, generator=torch.Generator().manual_seed(1)).double()
 
 
-def by_differences(model: nn.Module, image: torch.Tensor, step: float = 1e-5) -> torch.Tensor:
-    """The whole Jacobian, (parameters, pixels), over the norm of the update."""
-    norm = observe(model, image, LABEL).norm
+def by_differences(model: nn.Module, image: torch.Tensor, block: int = 1, step: float = 1e-5) -> torch.Tensor:
+    """Singular values of the whole Jacobian along squares of equal pixels, over the norm of the update."""
+    _, channels, height, width = image.shape
     columns = []
-    for k in range(image.numel()):
-        move = torch.zeros_like(image).view(-1).index_fill(0, torch.tensor([k]), step).view_as(image)
+    for square in torch.eye(channels * height * width // block**2, dtype=torch.float64):
+        small = square.view(1, channels, height // block, width // block)
+        move = step * small.repeat_interleave(block, 2).repeat_interleave(block, 3) / block
         ahead, behind = (observe(model, image + sign * move, LABEL).grads for sign in (1, -1))
         columns.append(torch.cat([(ahead[n] - behind[n]).flatten() for n in ahead]) / (2 * step))
-    return torch.stack(columns, 1) / norm
+    return torch.linalg.svdvals(torch.stack(columns, 1) / observe(model, image, LABEL).norm)
 
 
 @pytest.mark.parametrize(
@@ -51,38 +51,24 @@ def test_spectrum_is_that_of_the_jacobian(model, monkeypatch):
     channels, side = (1, 4) if isinstance(model, nn.Sequential) else (3, 4)
     model.normalise = Normalise()
     image = photo(channels, side)
-    exact = torch.linalg.svdvals(by_differences(model, image))
+    exact = by_differences(model, image)
     found = sensitivity.spectrum(model, image, LABEL, block=1)
     assert len(found) == image.numel()
     torch.testing.assert_close(found, exact, rtol=0.02, atol=1e-5 * exact[0].item())
 
 
-@pytest.mark.parametrize("step", [1, 10, 14])
+@pytest.mark.parametrize("step", [1, 14])
 def test_the_sketch_keeps_most_singular_values_to_an_eighth_and_with_them_the_ranks(step):
     """A single value may be off by more, where few parameters carry the update and two of them meet in a sum."""
-    model, image = (
-        morph.build(step, width=0.05, depths=(1, 1, 1, 1)).double(),
-        photo(3, 32)[:, :, :8, :8] if step < 13 else photo(3, 32),
-    )
+    model, image = morph.build(step, width=0.05, depths=(1, 1, 1, 1)).double(), photo(3, 32)
+    image, block = (image[:, :, :8, :8], 1) if step < 13 else (image, 4)
     model.normalise = Normalise()
-    block = 1 if step < 13 else 4
-    exact = exact_spectrum(model, image, block)
-    found = sensitivity.spectrum(model, image, LABEL, block=block)
+    exact, found = by_differences(model, image, block), sensitivity.spectrum(model, image, LABEL, block=block)
     large = exact > 1e-6 * exact[0]
     assert (found[large] / exact[large]).log().abs().median() < 0.125
     assert sensitivity.effective_rank(found) == pytest.approx(sensitivity.effective_rank(exact), rel=0.1)
-    middle = [sensitivity.condition(values, share=0.5) for values in (found, exact)]
+    middle = [sensitivity.condition(values) for values in (found, exact)]
     assert math.log(middle[0] / middle[1]) == pytest.approx(0, abs=0.25)
-
-
-def exact_spectrum(model: nn.Module, image: torch.Tensor, block: int) -> torch.Tensor:
-    """Without a sketch, by differences along the same squares."""
-    squares, norm, step = sensitivity._squares(image, block).double(), observe(model, image, LABEL).norm, 1e-5
-    columns = []
-    for square in squares:
-        ahead, behind = (observe(model, image + sign * step * square, LABEL).grads for sign in (1, -1))
-        columns.append(torch.cat([(ahead[n] - behind[n]).flatten() for n in ahead]) / (2 * step))
-    return torch.linalg.svdvals(torch.stack(columns, 1) / norm)
 
 
 def test_spectrum_leaves_the_model_as_it_was_and_pieces_do_not_matter(monkeypatch):
@@ -93,19 +79,6 @@ def test_spectrum_leaves_the_model_as_it_was_and_pieces_do_not_matter(monkeypatc
     torch.testing.assert_close(one, sensitivity.spectrum(model, image, LABEL, block=16), rtol=1e-3, atol=1e-6)
     assert model.training and same(model, before)
     assert all(p.grad is None for p in model.parameters())
-
-
-def test_an_update_that_does_not_mind_a_pixel_has_a_singular_value_of_zero():
-    class Blind(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.fc = linear()[1]
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.fc((x * torch.tensor([0.0, 1, 1, 1]).double()).flatten(1))
-
-    found = sensitivity.spectrum(Blind(), photo(), LABEL, block=1)
-    assert (found < 1e-6 * found[0]).sum() == 4 and math.isinf(sensitivity.condition(torch.tensor([1.0, 0.0])))
 
 
 @settings(max_examples=50)
@@ -121,8 +94,8 @@ def test_effective_rank_and_condition_by_hand():
     """Shares 1/2, 1/4, 1/4: entropy 1.5 log 2."""
     values = torch.tensor([1.0, 2.0, 1.0])
     assert sensitivity.effective_rank(values) == pytest.approx(2**1.5)
-    assert sensitivity.condition(values) == 2
-    assert sensitivity.condition(torch.tensor([8.0, 4.0, 2.0, 1.0]), share=0.5) == 2
+    assert sensitivity.condition(values) == sensitivity.condition(torch.tensor([8.0, 4.0, 2.0, 1.0])) == 2
+    assert math.isinf(sensitivity.condition(torch.tensor([1.0, 0.0, 0.0])))
 
 
 def test_field_of_one_convolution_is_its_window():
@@ -145,27 +118,3 @@ def test_two_convolutions_see_further_and_a_mean_sees_all():
     assert (sensitivity.field(one, images) > 0).sum() == 9 and (sensitivity.field(two, images) > 0).sum() == 25
     whole = sensitivity.field(lambda x: x.mean((2, 3), keepdim=True), images)
     assert sensitivity.area(whole, 0.9) == pytest.approx(0.9, abs=0.005)
-
-
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (
-            lambda: sensitivity.spectrum(linear(), photo(), LABEL, block=3),
-            r"block=3 does not divide an image of 4 x 4; try 1, 2 or 4",
-        ),
-        (
-            lambda: sensitivity.field(lambda x: 0 * x, torch.rand(1, 1, 3, 3)),
-            r"features: the centre of the map does not move with any pixel",
-        ),
-        (
-            lambda: sensitivity.field(
-                lambda x: F.layer_norm(x.flatten(1), (27,)).view(x.shape[0], -1, 1, 1), torch.rand(2, 3, 3, 3)
-            ),
-            r"its channels add up to a constant, as behind a LayerNorm; give the map before the norm",
-        ),
-    ],
-)
-def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

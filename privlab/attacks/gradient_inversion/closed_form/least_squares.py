@@ -1,7 +1,4 @@
-"""Least squares where the numbers are known to be off, and by how much: damped at the noise, with the rank that stands above it.
-
-A gradient errs by the backward pass, by the float format on the wire, and by a defence's noise, as far as the attacker knows of it.
-"""
+"""Least squares where the numbers err by a known size: by the backward pass, the float format on the wire, and a defence's noise."""
 
 from __future__ import annotations
 
@@ -21,31 +18,18 @@ Noise = float | Mapping[str, float] | None
 BACKWARD = 8
 
 
-def relative(leak: Leak, noise: Noise, backward: int = BACKWARD) -> float:
+def relative(leak: Leak, noise: Noise) -> float:
     """Size of the errors in a leak's gradients over their own size; rounding for the wire adds eps / sqrt(12) of the number rounded."""
     share = 0.0 if noise is None or isinstance(noise, Mapping) else noise
     if not 0 <= share < math.inf:
         raise ValueError(f"noise={noise} is no share of the gradient's size; try 0.01, or None if nothing is known")
-    computed = max(torch.finfo(g.dtype).eps for g in leak.grads.values()) * backward
+    computed = max(torch.finfo(g.dtype).eps for g in leak.grads.values()) * BACKWARD
     return math.hypot(computed + torch.finfo(leak.precision).eps / 12**0.5, share)
 
 
-def deviation(leak: Leak, noise: Noise, name: str, rows: Tensor | None = None) -> float:
-    """Standard deviation of the errors in each number of one gradient that do not shrink with it; 0 where there are none to speak of.
-
-    Noise that is known tensor by tensor; and the float format's last step, where a row's numbers lie below its smallest normal one: there
-    rounding errs by a share of that step (2^-24 in float16), however small the number.
-    rows: (rows, numbers), those of the gradient that are used, a row for each token; if not given, one small row is enough.
-    """
-    size = noise.get(name, 0.0) if isinstance(noise, Mapping) else 0.0
-    gradient = leak[name]
-    sent, computed = torch.finfo(leak.precision), torch.finfo(gradient.dtype)
-    sizes = (gradient.double().flatten(1) if rows is None else rows).square().mean(1).sqrt()
-    small = sizes < max(sent.smallest_normal, computed.smallest_normal)
-    if not small.any():
-        return size
-    last = sent.smallest_normal * sent.eps / 12**0.5 + BACKWARD * computed.smallest_normal * computed.eps
-    return math.hypot(size, last if rows is None else last * small.double().mean().sqrt().item())
+def deviation(noise: Noise, name: str) -> float:
+    """Standard deviation of the noise in each number of one gradient, where it is known tensor by tensor; else 0."""
+    return noise.get(name, 0.0) if isinstance(noise, Mapping) else 0.0
 
 
 class Solved(NamedTuple):
@@ -55,34 +39,31 @@ class Solved(NamedTuple):
 
 
 def solve(A: Tensor, B: Tensor, relative: float, error: Tensor) -> Solved:
-    """Ridge least squares A X = B for X of about unit size, damped at the noise.
+    """Ridge least squares A X = B for X of about unit size, damped at the noise: Wiener's filter for errors in B.
 
     A: (equations, unknowns).  B: (equations, right-hand sides).
     relative: size of the errors in A over the size of A.  error: size of the errors in B.
-    Below the norm of its errors a singular value of A says nothing about the unknowns; for errors in B, damping by their size is
-    Wiener's filter.
     """
+    norm_of_errors = relative * rms(A) * (len(A) ** 0.5 + A.shape[1] ** 0.5)  # if they are independent
+    return _damped(A, B, norm_of_errors.hypot(error))
+
+
+def weighed(A: Tensor, B: Tensor, relative: float, of_A: float, of_B: float) -> Solved:
+    """The same where noise of a known size stands in A and in B: each row counts by what it errs (weighted least squares).
+
+    of_A, of_B: its standard deviation in each number.  relative: errors in proportion to the size of a row, on top.
+    The errors of A count by the norm of that part which its columns can take in: a square matrix of noise has 2 sqrt(unknowns).
+    """
+    errors_A = (relative * row_sizes(A)).hypot(A.new_tensor(of_A))  # (equations, 1)
+    errors_B = (relative * row_sizes(B)).hypot(B.new_tensor(of_B))
+    size = (2 * A.shape[1] ** 0.5 * errors_A).hypot(errors_B)
+    return _damped(A / size, B / size, torch.ones_like(A[0, 0]))
+
+
+def _damped(A: Tensor, B: Tensor, floor: Tensor) -> Solved:
     U, spectrum, Vh = torch.linalg.svd(A, full_matrices=False)
-    floor = (relative * rms(A) * (len(A) ** 0.5 + A.shape[1] ** 0.5)).hypot(
-        error
-    )  # the norm of independent errors in A
     X = Vh.T @ ((U.T @ B) * (spectrum / (spectrum**2 + floor**2))[:, None])
     return Solved(X, (spectrum[0] / spectrum[-1]).item(), int((spectrum > floor).sum()))
-
-
-def weighed(A: Tensor, B: Tensor, relative: float, of_A: Tensor | float, of_B: Tensor | float) -> Solved:
-    """Ridge least squares A X = B for X of about unit size, where noise of a known size stands in A and in B.
-
-    of_A, of_B: standard deviation of the noise in each number, or one for each row, (equations, 1).
-    relative: errors in proportion to the size of a row, on top.
-    Each row is divided by what it errs by at the true X, so that exact rows count more (weighted least squares), and then damped by 1. The
-    errors of A count by the norm of that part which its columns can take in: a square matrix of noise has the norm 2 sqrt(unknowns).
-    """
-    errors = (relative * row_sizes(A)).hypot(torch.as_tensor(of_A).to(A))  # (equations, 1)
-    size = (2 * A.shape[1] ** 0.5 * errors).hypot((relative * row_sizes(B)).hypot(torch.as_tensor(of_B).to(B)))
-    U, spectrum, Vh = torch.linalg.svd(A / size, full_matrices=False)
-    X = Vh.T @ ((U.T @ (B / size)) * (spectrum / (spectrum**2 + 1))[:, None])
-    return Solved(X, (spectrum[0] / spectrum[-1]).item(), int((spectrum > 1).sum()))
 
 
 def row_sizes(A: Tensor) -> Tensor:

@@ -1,4 +1,0 @@
-from .attack import audit
-from .report import Audit
-
-__all__ = ["Audit", "audit"]
