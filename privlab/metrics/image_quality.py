@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -75,15 +76,24 @@ def fft2d(images: Tensor, truth: Tensor) -> Tensor:
 
 @cache
 def perceptual_network() -> Any:
-    """LPIPS: the heads that its package ships, on the AlexNet that `sources` keeps."""
+    """LPIPS: the heads that its package ships, on the AlexNet that `sources` keeps.
+
+    Built empty, on torch's "meta" device: the library would first draw a random AlexNet, a quarter of a gigabyte of it.
+    """
     trunk = load_file(sources.fetch("lpips") / "alex.safetensors")
     import lpips as library  # not at the top: it takes seconds, and few cells need it
 
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an argument that torchvision renamed
+    heads = Path(library.__file__).parent / "weights" / "v0.1" / "alex.pth"
+    state = torch.load(heads, map_location="cpu", weights_only=True)
+    state |= {name.replace("lin", "lins.", 1): weight for name, weight in state.items()}  # the library holds them twice
+    with torch.device("meta"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an argument that torchvision renamed, and the library's own loading of heads
         network = library.LPIPS(net="alex", pnet_rand=True, verbose=False)
+    network.scaling_layer = library.ScalingLayer()
+    state |= network.scaling_layer.state_dict(prefix="scaling_layer.")
     slots = {name.split(".", 1)[1]: name for name in network.net.state_dict()}  # "3.weight" -> "slice2.3.weight"
-    network.net.load_state_dict({slots[name.removeprefix("features.")]: weight for name, weight in trunk.items()})
+    state |= {f"net.{slots[name.removeprefix('features.')]}": weight for name, weight in trunk.items()}
+    network.load_state_dict(state, assign=True)
     return network.requires_grad_(False)
 
 

@@ -15,8 +15,9 @@ ValueError for a batch that it cannot tell, and for a gradient that is missing o
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -86,16 +87,35 @@ def overlap(labels: Tensor, truth: Tensor) -> float:
     return (Counter(labels.tolist()) & Counter(truth.tolist())).total() / len(truth)
 
 
-def classifier(model: nn.Module) -> str:
+def classifier(model: nn.Module, image_shape: Sequence[int]) -> str:
     """The name of the layer that makes the logits, such as "head.fc": the last nn.Linear, or convolution of 1 x 1, of what timm calls the
-    classifier (of a distilled model the first), or of a model that is not timm's.  Raises ValueError where there is none.
+    classifier (of a distilled model the first); of a model that is not timm's, the one that a pass comes to last.
+
+    image_shape: (channels, height, width) of what the model takes.  Raises ValueError where there is none.
     """
-    head = [*_heads(model)[0].modules()]
-    for name, layer in reversed([*model.named_modules()]):
+    inside = [*_heads(model)[0].modules()]
+    found = []
+    for name, layer in model.named_modules():
         pointwise = isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1)  # behind pooling
-        if layer in head and (isinstance(layer, nn.Linear) or pointwise):
-            return name
-    raise ValueError(f"model: {type(model).__name__} ends in no nn.Linear to read labels from; give them with the leak")
+        if layer in inside and (isinstance(layer, nn.Linear) or pointwise):
+            found.append(name)
+    if model in inside and len(found) > 1:
+        found = _called(model, found, image_shape)
+    if not found:
+        raise ValueError(
+            f"model: {type(model).__name__} ends in no nn.Linear to read labels from; give them with the leak"
+        )
+    return found[-1]
+
+
+def _called(model: nn.Module, layers: Sequence[str], image_shape: Sequence[int]) -> list[str]:
+    """These layers, in the order in which a pass calls them."""
+    twin, order = copy.deepcopy(model).eval(), list[str]()
+    for name in layers:
+        twin.get_submodule(name).register_forward_hook(lambda *_, name=name: order.append(name))
+    with torch.no_grad():
+        twin(torch.zeros(1, *image_shape).to(next(twin.parameters())))
+    return order
 
 
 def _heads(model: Any) -> list[nn.Module]:
@@ -114,7 +134,7 @@ def _rows(model: nn.Module, leak: Leak, single: str = "") -> Tensor:
 
 def _gradient(model: nn.Module, leak: Leak, leaf: str) -> Tensor:
     """The classifier's gradient, in float32 at least."""
-    name = f"{classifier(model)}.{leaf}".lstrip(".")
+    name = f"{classifier(model, leak.image_shape)}.{leaf}".lstrip(".")
     if name not in leak.grads or not leak[name].any():
         what = f"leak: the gradient of {name!r}, from which this rule reads the labels, is missing, or zero"
         raise ValueError(f"{what}; give labels with the leak, or let an attack search for them")

@@ -95,7 +95,7 @@ def test_rows_are_features_weighed_by_their_errors(name):
     small = dict(convnext_tiny=dict(depths=(1, 1, 1, 1), dims=(8, 16, 24, 32)), resnet18=dict(channels=(8, 8, 16, 16)))
     vit = dict(img_size=32, patch_size=16, depth=2)
     model = models.build(name, num_classes=7, **small.get(name, vit)).double()
-    layer = label_recovery.classifier(model)
+    layer = label_recovery.classifier(model, (3, 32, 32))
     caught = []
     model.get_submodule(layer).register_forward_pre_hook(lambda _, args: caught.append(args[0].detach()))
     x = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
@@ -203,8 +203,25 @@ def test_the_products_of_very_small_rows():
 def test_classifier_by_name(name, layer):
     with torch.device("meta"):
         model = timm.create_model(name, num_classes=11)
-    assert label_recovery.classifier(model) == layer
+    assert label_recovery.classifier(model, (3, 224, 224)) == layer
     assert model.get_submodule(layer).weight.shape[0] == 11
+
+
+class HeadFirst(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(32, 5)
+        self.body = nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 32), nn.ReLU())
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+
+def test_the_layer_that_makes_the_logits_need_not_be_the_last_that_was_added():
+    model, x = HeadFirst(), torch.rand(1, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    for label in range(5):
+        leak = observe(model, x, torch.tensor([label]))
+        assert {rule(model, leak).item() for rule in label_recovery.RULES.values()} == {label}
 
 
 def test_what_a_rule_cannot_tell_is_named():

@@ -112,7 +112,9 @@ def test_outlines_are_shares_in_the_same_bins_and_members_keep_their_look(figure
     (ax,), edges = figures[0].axes, np.geomspace(0.1, 8, 41)
     for outline, values in zip(ax.collections, LOSSES.values(), strict=True):
         counts = np.array([sum(low <= v < high for v in values) for low, high in pairwise([*edges[:-1], 8.01])])
-        assert sorted({*outline.get_paths()[0].vertices[:, 1].round(6)}) == pytest.approx(sorted({*(counts / len(values)), 0}))
+        assert sorted({*outline.get_paths()[0].vertices[:, 1].round(6)}) == pytest.approx(
+            sorted({*(counts / len(values)), 0})
+        )
     members, others = ax.collections
     assert [to_hex(each.get_edgecolor()).upper() for each in (members, others)] == [COLOURS[1], COLOURS[0]]
     assert members.get_hatch() != others.get_hatch() and ax.get_xscale() == "log"
