@@ -400,14 +400,14 @@ keys |= {"2-D sinusoid": "sinusoid_2d", "no embedding": "none"}
 rows = {name: f"psnr[subspace, {key}]" for name, key in keys.items()}
 rows = {name: key for name, key in rows.items() if key in ruled}
 display(plots.evidence(kept_rank, mine_rank, rows, xlabel="PSNR in dB, from float64"))
-answers = {rank: behind(rank) for rank in range(16, 0, -1)}
-display(one_hidden.against(round(scores(answers[14])[0].item(), 1)))
-gone = next((r for r in answers if scores(answers[r])[1] < 0.5), 1)
+ranks = {rank: scores(behind(rank)) for rank in range(16, 0, -1)}
+display(one_hidden.against(round(ranks[14][0].item(), 1)))
+gone = next((r for r in ranks if ranks[r][1] < 0.5), 1)
 text(
     "On this photograph SSIM falls below 0.5 at rank {}, with {} directions hidden. "
     "Over {} photographs {:.0f} dB come back with nothing hidden (rank 15), and {:.0f} "
     "dB with three directions hidden (rank 12).",
-    *(gone, answers[gone].hidden, len(ruled)),
+    *(gone, behind(gone).hidden, len(ruled)),
     ruled.mean("psnr[subspace, rank_15]"),
     ruled.mean("psnr[subspace, rank_12]"),
 )

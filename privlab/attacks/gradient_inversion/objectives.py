@@ -21,7 +21,7 @@ FLOOR = 1e-6  # of the whole gradient's norm: float32 knows no more
 
 
 def squared_distance(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
-    """Sum of squared differences over all gradients (Zhu et al. 2019, eq. 4; Zhang et al. 2024, section 3.1.3)."""
+    """Sum of squared differences over all gradients (Zhu et al. 2019, eq. 4; Lu et al. 2022, eq. 12; Zhang et al. 2024, 3.1.3)."""
     return torch.stack([F.mse_loss(grads[n], g, reduction="sum") for n, g in leak.grads.items()]).sum()
 
 

@@ -72,7 +72,7 @@ def tag(steps: int = 1500, scale: float = 0.1) -> GradientMatching:
 def april(steps: int = 1500, alpha: float = 1.0, distance: Objective = squared_distance) -> GradientMatching:
     """APRIL by optimisation (Lu et al. 2022, eq. 12, Algorithm 2): squared distance, and the position gradient's direction.
 
-    alpha: weight of the direction; the paper gives none.  distance: another than the paper's.
+    alpha: weight of the direction; the paper gives none.  distance: another than the paper's.  The box around [0, 1] is ours.
     Where the leak misses the position's gradient, a warning says so, and DLG is left, as in the paper (section 4.2).
     """
     terms = (Term("gradients", 1.0, distance), Term("position", alpha, objectives.position_direction))
@@ -121,8 +121,8 @@ def gradvit(
 ) -> GradientMatching:  # fmt: skip
     """GradViT (Hatamizadeh et al. 2022, eqs. 1-11, with the weights of section 4.3).
 
-    First half: gradients alone, with the auxiliary terms. Second half: gradients at half the weight (eq. 5) and the statistics of a
-    separate network (eq. 6).  For Table 2's rows take terms away: `gradvit(...).without("patches")`, `.unscheduled()`.
+    First half: gradients alone, with the auxiliary terms (eq. 7: patches, agreement, pixels and smoothness with its alphas 1 to 3). Second
+    half: gradients at half the weight (eq. 5) and the statistics of a separate network (eq. 6).  For Table 2's rows take terms away: `gradvit(...).without("patches")`, `.unscheduled()`.
     prior: the separate network, such as `pretrained_networks.efficientnet_lite0()`; without it, there is no image prior.
     group: seeds that the registration holds together; the paper does not say how many.  1 leaves the registration out.
     patch: side of a patch in pixels; the victim's own if not given.  The box is ours, as in every preset here.

@@ -38,7 +38,7 @@ class Recovery:
 
     images: (1, channels, height, width), in pixels but not clamped: a value outside [0, 1] says that something was lost.
     condition: largest over smallest singular value of the system, undamped.  unknowns: of the system.  names: of the gradients it reads.
-    count: the way to `rank`, the directions that stand above the noise; it is counted when it is asked for.
+    count: the way to `rank`, the directions that stand above the noise: counted when it is asked for, so it keeps the model and the leak.
     """
 
     images: Tensor
@@ -124,14 +124,15 @@ def require_vit(model: nn.Module, leak: Leak) -> None:
 
 
 def attention(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Recovery:
-    """APRIL's closed form (Lu et al. 2022, Theorems 1 and 2, Algorithm 1, equation 11), for architecture A.
+    """APRIL's closed form (Lu et al. 2022, Theorems 1 and 2, Algorithm 1, equations 6 to 11), for architecture A.
 
     With Q = Z Wq^T and so on, the chain rule gives dL/dZ = dQ Wq + dK Wk + dV Wv, and dL/dWq = dQ^T Z. Hence
 
         (dL/dZ)^T Z = Wq^T dWq + Wk^T dWk + Wv^T dWv         (width, width)
 
     where all but Z is known: a learnable position embedding is added to the tokens, so its gradient *is* dL/dZ (Theorem 2). (The paper's
-    statement prints gradients of activations on the right; its proof has those of weights.)
+    statement prints gradients of activations on the right; its proof has those of weights.) What is known of the tokens, the position
+    embedding too (eq. 10), is taken off before the solve. A damped one stands for the pseudo-inverse: see `least_squares.solve`.
 
     model: `april.build("a")`; on a ViT with a norm before attention the system does not hold, and a warning says so.
     leak: one image's gradients, with `pos_embed` and `blocks.0.attn.qkv.weight` among them.  noise: the error over the gradients' size.
