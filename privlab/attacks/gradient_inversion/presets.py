@@ -121,8 +121,9 @@ def gradvit(
 ) -> GradientMatching:  # fmt: skip
     """GradViT (Hatamizadeh et al. 2022, eqs. 1-11, with the weights of section 4.3).
 
-    First half: gradients alone, with the auxiliary terms (eq. 7: patches, agreement, pixels and smoothness with its alphas 1 to 3). Second
-    half: gradients at half the weight (eq. 5) and the statistics of a separate network (eq. 6).  For Table 2's rows take terms away: `gradvit(...).without("patches")`, `.unscheduled()`.
+    First half: gradients alone, with the auxiliary terms (eq. 7: patches, agreement, pixels and smoothness, under its alphas 1 to 3).
+    Second half: gradients at half the weight (eq. 5) and the statistics of a separate network (eq. 6).
+    For Table 2's rows take terms away: `gradvit(...).without("patches")`, `.unscheduled()`.
     prior: the separate network, such as `pretrained_networks.efficientnet_lite0()`; without it, there is no image prior.
     group: seeds that the registration holds together; the paper does not say how many.  1 leaves the registration out.
     patch: side of a patch in pixels; the victim's own if not given.  The box is ours, as in every preset here.
