@@ -48,7 +48,7 @@ def pages(labs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             "reason": j.reason.removeprefix(f"does not appear in {j.stands_for}: "),  # which stands beside it
             "charts": charts(j),
             "explains": [judged[one] for one, e in explained.items() if name in e.rests_on],
-            "tries": judging.tries(j.claim, have)[::-1],
+            "tries": [*judging.tries(j.claim, have)][::-1],
             "question": questions.get(j.claim.headline),
         }
     for paper, title in papers.PAPERS.items():

@@ -172,9 +172,8 @@ for name in STDS:
     for one, other in zip(rows[1:], rows, strict=False):
         pair = [f"psnr[loss_terms_{row}, {name}]" for row in (one, other)]
         gap = torch.tensor(shown[f"{pair[0]} - {pair[1]}"])
-        print(
-            f"{name}, {one} less {other}: {gap.mean():.2f} ± {gap.std():.2f} dB, n={len(gap)}"
-        )
+        spread = f"{gap.mean():.2f} ± {gap.std():.2f} dB, n={len(gap)}"
+        print(f"{name}, {one} less {other}: {spread}")
 
 # %% [markdown]
 # ## What the patch prior is for

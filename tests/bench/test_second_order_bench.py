@@ -25,7 +25,7 @@ from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import GaussNewton, Term, objectives, priors
 from privlab.attacks.gradient_inversion.derivatives import Forward
 from privlab.attacks.gradient_inversion.gauss_newton import SMOOTHNESS, Point, _Trajectory
-from privlab.attacks.gradient_inversion.search import constant
+from privlab.attacks.gradient_inversion.schedules import constant
 from privlab.leak import observe
 from privlab.models import april, morph
 from privlab.models.forward import functional

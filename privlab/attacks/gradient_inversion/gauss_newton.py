@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion import label_recovery, objectives, priors
 from privlab.attacks.gradient_inversion.derivatives import Forward, assert_twice_differentiable
-from privlab.attacks.gradient_inversion.results import Checkpoint, Search, State
-from privlab.attacks.gradient_inversion.search import Space, prepare, starts
+from privlab.attacks.gradient_inversion.results import Checkpoint, Search, Space, State
+from privlab.attacks.gradient_inversion.search import prepare, starts
 from privlab.leak import Leak
 from privlab.models.forward import Gradients
 

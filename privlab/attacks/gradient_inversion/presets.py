@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from privlab.attacks.gradient_inversion import label_recovery, objectives, priors
 from privlab.attacks.gradient_inversion.objectives import Objective, cosine_distance, layer_norms, squared_distance
 from privlab.attacks.gradient_inversion.priors import pixel_norm, total_variation, total_variation_norm
-from privlab.attacks.gradient_inversion.search import ALWAYS, GradientMatching, Stages, Term, constant, cosine
+from privlab.attacks.gradient_inversion.schedules import constant, cosine
+from privlab.attacks.gradient_inversion.search import ALWAYS, GradientMatching, Stages, Term
 from privlab.leak import Leak
 
 SMOOTH = Term("smoothness", 1e-4, total_variation_norm, of="images")

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,13 @@ EVERY = 20.0  # seconds between two checkpoints
 
 
 Checkpoint = dict[str, Any]  # tensors, numbers, and dicts and lists of them
+
+
+class Space(Protocol):
+    """What a search looks in, such as one of `search_spaces`: makes normalised images of a latent, and of images the nearest latent."""
+
+    def begin(self, images: Tensor) -> Tensor: ...
+    def images(self, latent: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion import derivatives, label_recovery
 from privlab.attacks.gradient_inversion.derivatives import Difference, Forward
-from privlab.attacks.gradient_inversion.results import Checkpoint, Search, State
+from privlab.attacks.gradient_inversion.results import Checkpoint, Search, Space, State
+from privlab.attacks.gradient_inversion.schedules import staircase
 from privlab.data.images import check_range
 from privlab.leak import Leak
 from privlab.models.forward import Gradients
@@ -28,13 +29,6 @@ Evaluation = tuple[Tensor, list[Tensor]]  # values (terms,), and a gradient of t
 ALWAYS: Stages = ((0.0, 1.0),)
 OPTIMISERS: dict[str, Any] = {"adam": torch.optim.Adam, "lbfgs": torch.optim.LBFGS}  # of up to 20 evaluations a step
 LONG = 50  # exact evaluations behind which a search sees whether it can do with less care
-
-
-class Space(Protocol):
-    """What a search looks in, such as one of `search_spaces`: makes normalised images of a latent, and of images the nearest latent."""
-
-    def begin(self, images: Tensor) -> Tensor: ...
-    def images(self, latent: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -80,21 +74,6 @@ class Term:
         what = f"{weight} {self.name} ({getattr(self.value, '__name__', repr(self.value))})"
         later = ", ".join(f"x{factor:g} from {100 * part:g}%" for part, factor in self.stages)
         return what if self.stages == ALWAYS else f"{what} {later}"
-
-
-def constant(progress: float) -> float:
-    """The same step length all along."""
-    return 1.0
-
-
-def staircase(progress: float) -> float:
-    """A tenth at 3/8, 5/8 and 7/8 of the run each (Geiping et al. 2020)."""
-    return 0.1 ** sum(progress >= drop for drop in (3 / 8, 5 / 8, 7 / 8))
-
-
-def cosine(progress: float) -> float:
-    """From 1 to 0 along half a cosine wave."""
-    return (1 + math.cos(math.pi * progress)) / 2
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from privlab import metrics, training
 from privlab.attacks.gradient_inversion import closed_form, label_recovery
-from privlab.attacks.gradient_inversion.search import constant, cosine
+from privlab.attacks.gradient_inversion.schedules import constant, cosine
 from privlab.course.lab_06 import sense_of_place
 from privlab.course.lab_06.searches import FOUR, another_embedding, attack, fall, final, invert
 from privlab.experiments import Settings, Size, Trial, Values, experiment, tiled

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from privlab import data
 from privlab.attacks.gradient_inversion import GaussNewton, GradientMatching, Term, objectives, priors, search_spaces
 from privlab.attacks.gradient_inversion.results import Result
-from privlab.attacks.gradient_inversion.search import constant
+from privlab.attacks.gradient_inversion.schedules import constant
 from privlab.leak import Leak
 
 DLG = (Term("gradients", 1.0, objectives.squared_distance),)

@@ -184,7 +184,7 @@ def test_april_weights_by_part_and_withheld_parts():
         Term("cosine", 1.0, objectives.weighted(objectives.cosine_distance, {"pos_embed": 3.0})),
     )
     together(GradientMatching(terms, 3), model, leak)
-    together(GradientMatching((COSINE,), 3), model, leak.only(parts.stem(model)), close=1e-4)
+    together(GradientMatching((COSINE,), 3), model, leak.only(parts.group(model)["stem"]), close=1e-4)
 
 
 def test_what_knows_the_defence_and_another_space():

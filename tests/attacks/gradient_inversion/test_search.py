@@ -19,7 +19,7 @@ from privlab.attacks.gradient_inversion import (
     kept_run,
     label_recovery,
     results,
-    search,
+    schedules,
 )
 from privlab.attacks.gradient_inversion.objectives import cosine_distance, squared_distance
 from privlab.attacks.gradient_inversion.priors import total_variation
@@ -38,11 +38,11 @@ def members(state):
 
 
 def test_schedules_by_hand():
-    assert [search.staircase(p) for p in (0, 0.374, 0.375, 0.625, 0.875, 1)] == pytest.approx(
+    assert [schedules.staircase(p) for p in (0, 0.374, 0.375, 0.625, 0.875, 1)] == pytest.approx(
         [1, 1, 0.1, 0.01, 1e-3, 1e-3]
     )
-    assert [search.cosine(p) for p in (0, 0.5, 1)] == pytest.approx([1, 0.5, 0])
-    assert search.constant(0.3) == 1
+    assert [schedules.cosine(p) for p in (0, 0.5, 1)] == pytest.approx([1, 0.5, 0])
+    assert schedules.constant(0.3) == 1
 
 
 def test_a_term_counts_in_its_stages():
@@ -90,7 +90,7 @@ def by_hand(model, leak, steps, lr, signed, tv, seed):
         total = 1 - F.cosine_similarity(mine, theirs, dim=0) + tv * total_variation(x)
         (slope,) = torch.autograd.grad(total, x)
         x.grad = slope.sign() if signed else slope
-        optimiser.param_groups[0]["lr"] = lr * search.staircase(step / steps)
+        optimiser.param_groups[0]["lr"] = lr * schedules.staircase(step / steps)
         optimiser.step()
         with torch.no_grad():
             x.clamp_(low, high)
