@@ -18,7 +18,8 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from privlab.attacks.membership_inference import network_based, signals
-from privlab.experiments import Settings, Size, Values, experiment
+from privlab.experiments import Size, experiment
+from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims import shadow_fleets
 from privlab.experiments.victims.shadow_fleets import FAMILIES, PROOF, RECIPE, Answers, accuracy, by_network, look
 from privlab.metrics import roc

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from privlab.attacks.membership_inference import lira, rmia, signals
-from privlab.experiments import Settings, Size, Values, experiment
+from privlab.experiments import Size, experiment
+from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims.shadow_fleets import FAMILIES, PROOF, RECIPE, Answers, answers, draw, rated, rates
 
 

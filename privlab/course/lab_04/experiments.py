@@ -13,7 +13,8 @@ from torch import nn
 
 from privlab import data, metrics
 from privlab.attacks.gradient_inversion import GaussNewton, GradientMatching, label_recovery, presets
-from privlab.experiments import Settings, Size, Trial, Values, experiment, tiled
+from privlab.experiments import Size, Trial, experiment, tiled
+from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.trial import relative_residual
 
 SMALL = {"resnet": "resnet_cifar", "swin": "swin_cifar", "vit": "vit_cifar", "convnext": "convnext_cifar"}

@@ -14,7 +14,8 @@ from privlab import metrics
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.attacks.gradient_inversion.closed_form import Recovery
 from privlab.defences import perturbation
-from privlab.experiments import Settings, Size, Trial, Values, experiment, tiled
+from privlab.experiments import Size, Trial, experiment, tiled
+from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims.april import trial_of, victim
 from privlab.leak import Leak
 

@@ -16,7 +16,8 @@ from privlab.attacks.gradient_inversion import closed_form, label_recovery
 from privlab.attacks.gradient_inversion.schedules import constant, cosine
 from privlab.course.lab_06 import sense_of_place
 from privlab.course.lab_06.searches import FOUR, another_embedding, attack, fall, final, invert
-from privlab.experiments import Settings, Size, Trial, Values, experiment, tiled
+from privlab.experiments import Size, Trial, experiment, tiled
+from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims import batch_family
 from privlab.experiments.victims.april import OWN_DRAW, trial_of, victim
 

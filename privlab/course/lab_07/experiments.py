@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from privlab import data, metrics
 from privlab.attacks.gradient_inversion import GradientMatching, label_recovery, objectives, presets, search_spaces
-from privlab.experiments import Size, Trial, Values, experiment, tiled
+from privlab.experiments import Size, Trial, experiment, tiled
+from privlab.experiments.protocol import Values
 from privlab.experiments.victims import batches as ground
 from privlab.experiments.victims.batches import SCORES, STDS, client, gradvit, search, trained, vit
 from privlab.leak import observe

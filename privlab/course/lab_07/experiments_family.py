@@ -8,7 +8,8 @@ import torch.nn.functional as F
 
 from privlab.attacks.gradient_inversion import GradientMatching, Term, objectives, presets
 from privlab.attacks.gradient_inversion.schedules import cosine
-from privlab.experiments import Size, Trial, Values, experiment, tiled
+from privlab.experiments import Size, Trial, experiment, tiled
+from privlab.experiments.protocol import Values
 from privlab.experiments.trial import mean_photograph
 from privlab.experiments.victims.batch_family import CURVED, family, gauss_newton, lbfgs, shrunk
 from privlab.experiments.victims.batches import client, gradvit, search, trained, vit

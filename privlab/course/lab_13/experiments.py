@@ -11,7 +11,8 @@ from privlab import models
 from privlab.attacks.gradient_inversion import label_recovery
 from privlab.defences import dp_sgd, noise_budget
 from privlab.defences.updates import UpdateDefence
-from privlab.experiments import Settings, Size, Values, experiment, tiled
+from privlab.experiments import Size, experiment, tiled
+from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.trial import mean_photograph
 from privlab.experiments.victims import defended_client
 from privlab.experiments.victims.defended_client import DENSE, EMBEDDINGS, ROWS, WAYS, Client, Pair, spent, strength
