@@ -27,10 +27,7 @@ from privlab.models import morph_steps, parts, zoo
 from privlab.models.forward import forgetful, preprocessing
 
 STEPS = ((128**2, 16), (64**2, 64), (0, 200))  # of a short search, by the least number of pixels
-COUNT, PUBLIC = (
-    4,
-    32,
-)  # images that the command line audits; others of the same set, at most, whose mean is the baseline
+COUNT, PUBLIC = 4, 32  # images that the command line audits, and others, at most, whose mean is the baseline
 SAME = 1e-4  # of a gradient's length, or four units of its float format's rounding: nearer ones are one gradient
 
 

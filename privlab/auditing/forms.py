@@ -11,7 +11,7 @@ import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -52,6 +52,8 @@ class Form(NamedTuple):
     names: Names  # of the gradients that it reads
     read: Callable[[Leak, float | None], Tensor]  # of the noise, what is known of it -> what entered, (numbers,)
     undo: Callable[[Tensor], Tensor]  # that -> the image, (1, channels, height, width); affine
+    entered: Tensor  # what `read` gives of the leak on which it was found
+    start: Callable[[], Tensor]  # the image that `undo` makes of nothing, made once
 
 
 class Judge:
@@ -100,12 +102,12 @@ def expose(model: nn.Module, leak: Leak, judge: Judge, index: int) -> tuple[Foun
 
 
 def look(some: Sequence[Form], leak: Leak, noise: float | None, judge: Judge, index: int, how: str) -> Found:
-    """What forms make of a leak; without those that it leaves nothing to solve."""
+    """What forms make of a leak, which as computed is the one on which they were found; without those that it leaves nothing to solve."""
     found: Found = []
     for form in some:
         with contextlib.suppress(ValueError, RuntimeError):
-            entered = form.read(leak, noise)
-            picture, start = form.undo(entered).cpu(), form.undo(0 * entered).cpu()
+            entered = form.entered if how == COMPUTED else form.read(leak, noise)
+            picture, start = form.undo(entered).cpu(), form.start().cpu()
             part = picture != start if len(entered) < picture.numel() else torch.ones_like(picture, dtype=torch.bool)
             seen, picture = judge.look(picture, start, part)
             found.append((form, {"form": form.name, "names": form.names, "image": index, "how": how, **seen}, picture))
@@ -144,11 +146,12 @@ def forms(model: nn.Module, leak: Leak, image: Tensor) -> tuple[list[Form], dict
             why[solve.__name__] = str(error).partition("\n")[0].removeprefix("model: ")
             continue
         undo = (name and entering(model, leak, image, entered)) or plain
-        found.append(Form(solve.__name__, names, partial(lambda read, *given: read(*given)[1], read), undo))
+        again = partial(lambda read, *given: read(*given)[1], read)
+        found.append(Form(solve.__name__, names, again, undo, entered, cache(partial(undo, 0 * entered))))
     for names, view in rows(leak.grads, image.numel()):
         entered = row(names, view, leak)
         if way := entering(model, leak, image, entered) or (plain if len(entered) == image.numel() else None):
-            found.append(Form(ROW, names, partial(row, names, view), way))
+            found.append(Form(ROW, names, partial(row, names, view), way, entered, cache(partial(way, 0 * entered))))
     if not any(form.name == ROW for form in found):
         why[ROW] = "no gradient of nearly rank one has a row of as many numbers as the image, or that is a part of it"
     return found, why

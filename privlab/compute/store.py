@@ -57,14 +57,12 @@ def environment(format: int, device: str | torch.device) -> dict[str, Any]:
     return {"format": format, "device": torch.device(device).type, "versions": versions()}
 
 
-def keyed(
-    kind: str, settings: Mapping[str, Any], *, format: int, device: str | torch.device = "cpu", root: Path | None = None
-) -> Run:
-    """The run of a computation, under a key of its settings and its `environment`.  kind, root: see `Run`.
+def keyed(kind: str, settings: Mapping[str, Any], *, format: int, device: str | torch.device = "cpu") -> Run:
+    """The run of a computation, under a key of its settings and its `environment`.  kind: see `Run`.
 
     device: what computes, of which the kind counts ("cuda").  format: raised when the same settings begin to give another result.
     """
-    return Run(kind, {**settings, **environment(format, device)}, root)
+    return Run(kind, {**settings, **environment(format, device)})
 
 
 class Run:

@@ -81,8 +81,9 @@ def draw(
             mine = torch.tensor(sorted(private))
         others = everybody[~torch.isin(everybody, mine)]
         shuffled = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
-        rows = torch.cat([shuffled[labels[shuffled] == who][:each] for who in mine])
-        of_others = shuffled[torch.isin(labels[shuffled], others)]
+        whose = labels[shuffled]
+        rows = torch.cat([shuffled[whose == who][:each] for who in mine])
+        of_others = shuffled[torch.isin(whose, others)]
         theirs = public if isinstance(public, Tensor) else pixels[of_others[:public]]
         who = torch.searchsorted(mine, labels[rows])
         train, test = hold_out(who, held_out, seed)
@@ -109,6 +110,7 @@ def hold_out(labels: Tensor, each: int | float, seed: int) -> tuple[Tensor, Tens
             f"each={each!r} leaves identity {people[counts.argmin()]}, which has {fewest}, none to train on"
         )
     drawn = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
-    test = torch.cat([drawn[labels[drawn] == person][:number] for person in people]).sort().values
+    whose = labels[drawn]
+    test = torch.cat([drawn[whose == person][:number] for person in people]).sort().values
     in_test = torch.isin(torch.arange(len(labels)), test)
     return (~in_test).nonzero()[:, 0], test

@@ -112,11 +112,12 @@ def fetch(name: str, to: Where = None) -> Path:
     lacks the source, RuntimeError where no origin delivered (it names each, and why).
     """
     source, root = describe(name), folder(to)
-    if not complete(name, to):
+    if not (files := _recorded(name, to)):
         with _alone(root, name):
             if not complete(name, to):  # else another process was faster
                 _prepare(source, root)
-    for file, digest in _recorded(name, to).items():
+        files = _recorded(name, to)
+    for file, digest in files.items():
         check(root / name / file, digest, f"remove {root / name} and fetch {name!r} again")
     return root / name
 

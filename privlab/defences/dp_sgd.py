@@ -22,9 +22,8 @@ from privlab.training import Recipe, recipes
 from privlab.training.defence import Defence
 
 AT_ONCE = 64  # images whose gradients are held together: each is as large as the model
-warnings.filterwarnings(
-    "ignore", "Optimal order is the"
-)  # of Opacus' accountant: a little too much is told, not too little
+# of Opacus' accountant: a little too much is told, not too little
+warnings.filterwarnings("ignore", "Optimal order is the")
 warnings.filterwarnings("ignore", "There is a performance drop")  # of vmap, in pooling
 
 

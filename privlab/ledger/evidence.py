@@ -22,13 +22,8 @@ from privlab.compute import atomic
 from privlab.data.sources import nearest
 from privlab.ledger.comparison import NAME
 
-SIZES = (
-    "smoke",
-    "class",
-    "night",
-    "gpu",
-    "paper",
-)  # from the cheapest up; smoke proves that the code runs, and judges nothing
+# from the cheapest up; smoke proves that the code runs, and judges nothing
+SIZES = ("smoke", "class", "night", "gpu", "paper")
 FIRST = dict(zip(SIZES, (0, 0, 1_000, 2_000, 3_000), strict=True))  # where repeats begin; no size has seen another's
 LEVEL = 0.05  # of the first try of a claim; the k-th further try is judged at .05 / 2**k
 EXACT_PSNR = 320.0  # dB, stands for the infinite PSNR of an image without any error; float64 reaches about 310
@@ -125,10 +120,8 @@ def append(experiment: str, size: str, row: Repeat, root: Path | None = None) ->
     file = path(experiment, size, root)
     with _locked(file):
         before = file.read_bytes() if file.exists() else b""
-        line = json.dumps(asdict(row)).encode() + b"\n"
-        atomic.write_atomic(
-            file, before + b"\n" * (before[-1:] not in (b"", b"\n")) + line
-        )  # behind what a merge cut short
+        torn = before[-1:] not in (b"", b"\n")  # by a merge, or a kill
+        atomic.write_atomic(file, before + b"\n" * torn + json.dumps(asdict(row)).encode() + b"\n")
 
 
 def _locked(file: Path) -> FileLock:

@@ -23,9 +23,8 @@ from torch import Tensor, nn
 class NarrowBlock(DenseBlock):
     """timm's block, with the channels that each layer takes of each feature; the last row is what the block gives."""
 
-    keep: list[
-        list[int]
-    ]  # [i][j]: channels of feature j; feature 0 is the block's input, feature j the output of layer j
+    # [i][j]: channels of feature j; feature 0 is the block's input, feature j the output of layer j
+    keep: list[list[int]]
 
     def forward(self, init_features: Tensor) -> Tensor:  # (n, channels, h, w)
         features = [init_features]

@@ -29,6 +29,18 @@ def preprocessing(model: nn.Module) -> Normalise:
     return Normalise(tuple(noted["mean"]), tuple(noted["std"])) if noted.get("mean") else Normalise()
 
 
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Inside, the model is in eval mode; afterwards each of its layers is in the mode that it was in."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
 def functional(model: nn.Module) -> Callable[[Gradients, Tensor], Tensor]:
     """The forward pass as a function of parameters and images; those that are not given are the model's own.
 

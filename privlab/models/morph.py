@@ -102,12 +102,8 @@ class Block(nn.Module):
         super().__init__()
         pointwise = partial(nn.Conv2d, kernel_size=1, bias=step.bias)
         spatial = partial(_spatial, step, stride)
-        (
-            first,
-            second,
-            hidden,
-            self.out,
-        ) = {  # the two convolutions, the channels behind each, and those behind the third
+        # the two convolutions, the channels behind each, and those behind the third
+        first, second, hidden, self.out = {
             "bottleneck": (pointwise, spatial, (dim, dim), 4 * dim),
             "inverted": (pointwise, spatial, (4 * dim, 4 * dim), dim),
             "depthwise first": (spatial, pointwise, (dim_in, 4 * dim), dim),

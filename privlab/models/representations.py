@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from privlab.data import sources
-from privlab.models.forward import forgetful, preprocessing
+from privlab.models.forward import evaluating, forgetful, preprocessing
 
 LAST = "last"  # what enters the last Linear layer
 
@@ -65,16 +65,10 @@ def read(model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,)) -> d
     """
     like, normalise = next(model.parameters()), preprocessing(model)
     parts: dict[str, list[Tensor]] = {layer: [] for layer in layers}
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with listening(model, parts), forgetful(model):
-            for batch in images.split(500):
-                x = batch.to(like.device)
-                model(normalise(x.to(like.dtype) if x.is_floating_point() else x.to(like.dtype) / 255))
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
+    with evaluating(model), listening(model, parts), forgetful(model):
+        for batch in images.split(500):
+            x = batch.to(like.device)
+            model(normalise(x.to(like.dtype) if x.is_floating_point() else x.to(like.dtype) / 255))
     return {layer: torch.cat(rows) for layer, rows in parts.items()}
 
 

@@ -74,13 +74,6 @@ def stages(model: nn.Module) -> dict[int, int]:
     return {i: count for i, count in counts.items() if count}
 
 
-def ends(model: nn.Module) -> dict[int, nn.Module]:
-    """The module whose output is a stage's output, for every stage, with shortcuts or without."""
-    if isinstance(model, DenseNet):
-        return dict(enumerate(dense_connections.dense_blocks(model), 1))
-    return {i: stage[-1] for i, stage in enumerate(_layout(model), 1)}
-
-
 # -- what takes the place of a shortcut, or of a block whose forward adds it ---------------------------------------------------
 
 

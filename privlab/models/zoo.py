@@ -104,12 +104,6 @@ def sized(name: str, side: int) -> dict[str, int]:
     return {"img_size": side} if fixed and settings.get("img_size") != side else {}
 
 
-def embeds_positions(model: nn.Module) -> bool:
-    """Whether the model adds a learnable position embedding to its patches, as timm's ViT and DeiT do."""
-    position = model.pos_embed if isinstance(model, VisionTransformer) else None
-    return isinstance(position, nn.Parameter) and position.requires_grad
-
-
 def _settings(name: str) -> tuple[str, dict[str, Any]]:
     """timm's name, and what is changed.  Raises ValueError for a name that is not there, with the nearest."""
     if name not in _OURS and not timm.is_model(name):

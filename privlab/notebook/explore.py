@@ -45,9 +45,10 @@ class Explorer(Live):
 
     def at(self, setting: Setting) -> tuple[object, ...]:
         """What is drawn at a setting; what was drawn once is not drawn again."""
-        return self.drawn(
-            **{name: values[at] for (name, values), at in zip(self.options.items(), setting, strict=True)}
-        )
+        return self.drawn(**self._values(setting))
+
+    def _values(self, setting: Setting) -> dict[str, Hashable]:
+        return {name: values[at] for (name, values), at in zip(self.options.items(), setting, strict=True)}
 
     def page(self, seconds: float, room: int) -> str:
         """The settings that were drawn, behind HTML controls that have their positions."""
@@ -92,8 +93,7 @@ class Explorer(Live):
         try:
             return "".join(map(pages.shown, self.at(setting)))
         except Exception as error:
-            places = zip(self.options.items(), setting, strict=True)
-            at = ", ".join(f"{name}={values[place]!r}" for (name, values), place in places)
+            at = ", ".join(f"{name}={value!r}" for name, value in self._values(setting).items())
             raise RuntimeError(f"an explorer at {at}: {type(error).__name__}: {error}") from error
 
 

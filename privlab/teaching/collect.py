@@ -40,6 +40,7 @@ def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
     sheets = {path.stem: nbformat.read(path, as_version=4) for path in sorted(course.glob("release/*/*.ipynb"))}
     if not sheets:
         raise FileNotFoundError(f"into={str(course)!r} has no release; run nbgrader generate_assignment there")
+    asked = {assignment: _names(sheet) for assignment, sheet in sheets.items()}
     taken = defaultdict(list)  # outermost folder or file, assignment -> its notebooks
     for path in reading.visible(returned, "**/*"):
         name = path.relative_to(returned)
@@ -47,7 +48,8 @@ def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
             continue
         try:
             notebook = _read(path)
-            counts = {assignment: len(_names(sheet) & _names(notebook)) for assignment, sheet in sheets.items()}
+            checked = _names(notebook)
+            counts = {assignment: len(names & checked) for assignment, names in asked.items()}
             assignment = max(counts, key=counts.__getitem__)
             if not counts[assignment]:
                 raise ValueError("it checks no exercise of a released assignment")

@@ -150,9 +150,8 @@ def make(
     }
     extra = {"layers": list(layers), "weights": weights, "defences": [each.settings() for each in defences]}
     settings |= {name: value for name, value in extra.items() if value}  # fleets without keep the name that they had
-    defence.check(
-        defences, _build(settings, 0), recipe, members
-    )  # what does not fit is told here, and not by every worker
+    # what does not fit is told here, and not by every worker
+    defence.check(defences, _build(settings, 0), recipe, members)
     path = Path(folder) if folder else compute.Run("fleet", settings).path
     return Fleet(path.absolute(), settings, keep, pixels, labels, tuple(defences), str(device))
 

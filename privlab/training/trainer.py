@@ -27,7 +27,7 @@ from privlab import models
 from privlab.compute import Run
 from privlab.compute.store import digest, joined, key, keyed, parted
 from privlab.data import load as load_images
-from privlab.models.forward import RightGradients, preprocessing
+from privlab.models.forward import RightGradients, evaluating, preprocessing
 from privlab.training import batches, defence
 from privlab.training.batches import Labelled, subset
 from privlab.training.defence import Defence, Penalty
@@ -70,9 +70,8 @@ def fit(
     if run:
         history, states = _kept(run, _settings(recipe, seed, train, held_out, sample, defences))
     begun = len(history.lr)
-    defence.shaped(
-        model, defences, max(0, begun - 1), seed
-    )  # the form first: what a run holds was written behind its last epoch
+    # the form first: what a run holds was written behind its last epoch
+    defence.shaped(model, defences, max(0, begun - 1), seed)
     if recipe.precision == "bf16":
         model.to(memory_format=torch.channels_last)
     optimiser, mix = _optimiser(recipe, model), batches.mixup(recipe, classes)
@@ -162,14 +161,9 @@ def logits(model: nn.Module, images: Labelled | Tensor, batch_size: int = 500) -
     images: a set, a pair as in `fit`, or pixels alone.
     """
     like, normalise = next(model.parameters()), preprocessing(model)
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
     parts = (batches.unit(x.to(like.device), like.dtype) for x in batches.pixels(images).split(batch_size))
-    try:
+    with evaluating(model):
         return torch.cat([model(normalise(x)) for x in parts])
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
 
 
 def evaluate(model: nn.Module, images: Labelled, batch_size: int = 500) -> tuple[float, float]:

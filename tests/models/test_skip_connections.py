@@ -280,9 +280,9 @@ def test_a_vits_block(k, small):
 @pytest.mark.parametrize(("depth", "first"), [(1, 1), (3, 1), (7, 1), (8, 2), (12, 3)])
 def test_the_first_quarter_of_a_vit(depth, first):
     model = timm.create_model("vit_tiny_patch16_224", embed_dim=8, num_heads=1, depth=depth)
-    ends = skip_connections.ends(model)
+    stages = skip_connections._layout(model)
     assert skip_connections.stages(model) == {1: 2 * first}
-    assert len(ends) == min(depth, 4) and ends[len(ends)] is model.blocks[-1]
+    assert len(stages) == min(depth, 4) and stages[-1][-1] is model.blocks[-1]
 
 
 def test_repvggs_identity_branch(small):

@@ -185,6 +185,7 @@ class Descent:
     ) -> None:  # fmt: skip
         self.attack, self.forward, self.parameters, self.leak, self.restart = attack, forward, parameters, leak, restart
         self.space, self.difference, self.batch = space, difference, leak.batch_size
+        self.once = {t.name: replace(t, value=derivatives.once_differentiable(t.value)) for t in attack.terms}
         self.chunks = [slice(i, min(i + chunk, self.batch)) for i in range(0, self.batch, chunk)]
         self.step, self.evaluations = 0, 0
         self.counts, self.agrees = {"exact": 0, "difference": 0}, False  # whether a difference did when last compared
@@ -291,7 +292,7 @@ class Descent:
         def loss(forward: Forward) -> Tensor:
             return self._client_loss(forward, variables)
 
-        terms = [replace(t, value=derivatives.once_differentiable(t.value)) for t in terms]
+        terms = [self.once[t.name] for t in terms]
         grads = difference.update(loss, variables)
         values, both = self._derived(terms, variables, grads, [*variables, *grads.values()])
         return values, both[: len(variables)], difference.vjp(loss, variables, both[len(variables) :])

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
+from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.data import Normalise
 from privlab.leak import Leak
-
-if TYPE_CHECKING:  # timm takes seconds to import, and a player waits for searches only
-    from timm.models.vision_transformer import VisionTransformer
 
 SHRINKAGE = 1e-4  # of the covariance of public patches, see `Affine.expected`
 

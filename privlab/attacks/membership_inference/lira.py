@@ -56,13 +56,13 @@ def every_target(
     phi: (models, n, queries) margins.  keep: (models, n) bool, which model was trained on which sample; half of the models on each.
     pairs: rows 2k and 2k + 1 hold complementary halves, and a target's partner is no shadow of it either. Then either side has as many
     shadows whether the target is in or out: prefer it.
-    Raises ValueError for shapes that do not fit, margins that are not finite, and a sample with too few shadows on a side.
+    Raises ValueError for shapes that do not fit, margins that are not finite, an unknown variance, and too few shadows of a sample.
     """
     if phi.shape[:2] != keep.shape or phi.ndim != 3 or not phi.isfinite().all():
         raise ValueError(f"phi: got shape {tuple(phi.shape)}; give finite (models, n, queries), with keep (models, n)")
     need = 3 if variance == "per-example" else 2  # the target, and as many as a spread takes
     phi, shadows = phi.double(), shadows_of_each(keep, need, online, pairs)
-    return statistic(phi, _fit(phi, keep, shadows, variance), online).mean(2)
+    return statistic(phi, _fit(phi, keep, shadows, variance, online), online).mean(2)
 
 
 def statistic(phi: Tensor, fit: Fit, online: bool) -> Tensor:
@@ -91,9 +91,14 @@ def shadows_of_each(keep: Tensor, need: int, online: bool, pairs: bool) -> Tenso
     return (group[:, None] != group).double()
 
 
-def _fit(phi: Tensor, member: Tensor, shadows: Tensor, variance: str) -> Fit:
-    """phi: (models, n, queries).  shadows: (targets, models), 1.0 or 0.0.  Fields (targets, n, queries)."""
-    return Fit(*_gaussian(phi, member, shadows, variance), *_gaussian(phi, ~member, shadows, variance))
+def _fit(phi: Tensor, member: Tensor, shadows: Tensor, variance: str, online: bool = True) -> Fit:
+    """phi: (models, n, queries).  shadows: (targets, models), 1.0 or 0.0.  Fields (targets, n, queries); offline members' are NaN."""
+    if variance not in VARIANCES:
+        raise ValueError(f"variance={variance!r} is not known; try {', '.join(VARIANCES)}")
+    mean, std = _gaussian(phi, ~member, shadows, variance)
+    if not online:  # nobody asks for them
+        return Fit(torch.full_like(mean, math.nan), torch.full_like(std, math.nan), mean, std)
+    return Fit(*_gaussian(phi, member, shadows, variance), mean, std)
 
 
 def _gaussian(phi: Tensor, side: Tensor, shadows: Tensor, variance: str) -> tuple[Tensor, Tensor]:

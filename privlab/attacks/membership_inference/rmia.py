@@ -40,8 +40,7 @@ def every_target(confidence: Tensor, keep: Tensor, population: Tensor, *, pairs:
         return (shadows @ (values * side) / (shadows @ side.double())).clamp(max=1)  # a mean of ones may round up
 
     ratio_x = x / ((mean_of_shadows(x, keep) + mean_of_shadows(x, ~keep)) / 2)
-    ratio_z = z / (
-        ((1 + A) * mean_of_shadows(z, torch.ones_like(z)) + (1 - A)) / 2
-    )  # the bracket counts: 1e-40 + 1 - 1 is 0
+    # the bracket counts: 1e-40 + 1 - 1 is 0
+    ratio_z = z / (((1 + A) * mean_of_shadows(z, torch.ones_like(z)) + (1 - A)) / 2)
     dominated = torch.searchsorted(ratio_z.sort().values, ratio_x / GAMMA, right=True)  # how many ratio_z are no larger
     return dominated.double() / z.shape[1]

@@ -50,8 +50,10 @@ class EvaluationModel:
 
     def score(self, images: Tensor, targets: Tensor) -> Score:
         """Hold pictures (n, channels, height, width) in [0, 1] against the classes (n,) that they were made for."""
-        logits, targets = training.logits(self.model, images).cpu(), targets.cpu().long()
-        features = representations.read(self.model, images)[representations.LAST]
+        heard: dict[str, list[Tensor]] = {representations.LAST: []}
+        with representations.listening(self.model, heard):  # one pass gives both
+            logits, targets = training.logits(self.model, images).cpu(), targets.cpu().long()
+        features = torch.cat(heard[representations.LAST])
         return Score(logits.argmax(1) == targets, nearest(features, targets, self.features, self.labels))
 
 

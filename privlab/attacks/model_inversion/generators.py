@@ -19,9 +19,8 @@ class Generator(nn.Module):
     width: int  # numbers in a latent
     shape: tuple[int, ...]  # (channels, height, width) of its images
     classes = 0  # how many it can be told to draw; 0: it is not told
-    synthesise: Callable[
-        ..., Tensor
-    ]  # w (n, width)[, labels (n,)] -> images (n, *shape) in [0, 1], differentiable in w
+    # w (n, width)[, labels (n,)] -> images (n, *shape) in [0, 1], differentiable in w
+    synthesise: Callable[..., Tensor]
     realism: Callable[[Tensor], Tensor]  # images -> (n,), the logit of "real", if it kept its discriminator
 
     def sample(self, n: int, seed: int) -> Tensor:

@@ -120,9 +120,10 @@ class ModelInversion:
         self, model: nn.Module, generator: Generator, targets: Classes, seed: int = 0, ensemble: Models = ()
     ) -> Result:
         """As `run`, once: the result is kept in the store under the contents of all that it depends on, and read from there afterwards."""
-        asked = {"model": epoch_loop.fingerprint(model), "beside": [epoch_loop.fingerprint(each) for each in ensemble]}
-        settings = {"generator": epoch_loop.fingerprint(generator), "targets": list(map(int, targets)), "seed": seed}
-        settings |= {**asked, "attack": vars(self)}
+        settings = {
+            "model": epoch_loop.fingerprint(model), "beside": [epoch_loop.fingerprint(each) for each in ensemble], "attack": vars(self),
+            "generator": epoch_loop.fingerprint(generator), "targets": list(map(int, targets)), "seed": seed,
+        }  # fmt: skip
         run = store.keyed("model_inversion", settings, format=FORMAT, device=next(model.parameters()).device)
         if not run.complete:
             run.save("found", vars(self.run(model, generator, targets, seed, ensemble)))

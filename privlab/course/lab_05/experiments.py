@@ -175,12 +175,14 @@ def stock(repeat: int, cells: list[list[str]], device: str = "cpu") -> Values:
     A repeat has its own weights; of photographs there are 20.
     """
     trial = Trial.of(repeat, "imagenet_samples", side=224, device=device)
+    made = None
     for name, sent in cells:
-        model = trial.network(name, num_classes=1000).to(torch.float64 if sent == "float64" else torch.float32)
-        leak = trial.leak(model, [POSITION, STEM]).rounded(getattr(torch, sent))
-        yield from trial.scores(
-            f"patch_embedding, {STOCK[name]}, {sent}", solve(closed_form.patch_embedding, model, leak).images
-        )
+        computed = torch.float64 if sent == "float64" else torch.float32
+        if made != (name, computed):  # float32 and bfloat16, which stand side by side, are sent of one gradient
+            made, model = (name, computed), trial.network(name, num_classes=1000).to(computed)
+            leak = trial.leak(model, [POSITION, STEM])
+        images = solve(closed_form.patch_embedding, model, leak.rounded(getattr(torch, sent))).images
+        yield from trial.scores(f"patch_embedding, {STOCK[name]}, {sent}", images)
 
 
 @experiment("april_closed_form.subspace",

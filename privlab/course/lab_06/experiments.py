@@ -61,15 +61,16 @@ def four_attacks(trial: Trial, steps: int, stds: list[float], shape: Settings) -
     """
     yield from trial.guesses(f"{trial.name}, ", SCORES)
     rows, ways = [trial.images], {}
-    for std, by in itertools.product(stds, (*FOUR, "april_alpha_1")):
-        result = invert(by, trial, victim(trial, **shape, position_std=std), steps)
-        at = "" if std == 1 else f", {word(std)}"
-        yield from trial.scores(f"{trial.name}, {by}{at}", final(result), SCORES)
-        if std == 1:
-            rows.append(final(result))
-            ways[by] = [(s.step, metrics.psnr(s.images, trial.images).item()) for s in result.snapshots]
-        if std == 1 and by == "april":
-            yield "log10_grad_loss_drop[position_shared]", fall(result)
+    for std in stds:
+        model, at = victim(trial, **shape, position_std=std), "" if std == 1 else f", {word(std)}"
+        for by in (*FOUR, "april_alpha_1"):
+            result = invert(by, trial, model, steps)
+            yield from trial.scores(f"{trial.name}, {by}{at}", final(result), SCORES)
+            if std == 1:
+                rows.append(final(result))
+                ways[by] = [(s.step, metrics.psnr(s.images, trial.images).item()) for s in result.snapshots]
+            if std == 1 and by == "april":
+                yield "log10_grad_loss_drop[position_shared]", fall(result)
     three = {by: ways[by] for by in ("april", "dlg", "tag")}
     bar = min(way[-1][1] for way in three.values())
     for by, way in three.items():

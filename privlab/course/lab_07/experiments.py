@@ -63,9 +63,8 @@ def share_of_labels(rule: str, model: nn.Module, batches: list[tuple[Tensor, Ten
 def exchanged_patches(trial: Trial, width: int = 384) -> Values:
     """Eq. 3 of the true batch with two neighbouring patches exchanged, as a share of that of noise."""
     images, noise, moved = trial.images, random_noise(trial), trial.images.clone()
-    moved[..., :8, 8:24] = torch.cat(
-        [images[..., :8, 16:24], images[..., :8, 8:16]], -1
-    )  # the 2nd and 3rd of the first row
+    # the 2nd and 3rd of the first row
+    moved[..., :8, 8:24] = torch.cat([images[..., :8, 16:24], images[..., :8, 8:16]], -1)
     for name, std in STDS.items():
         model = vit(trial.number, std, trial.device, width=width)
         leak, other, far = (observe(model, x, trial.labels) for x in (images, moved, noise))

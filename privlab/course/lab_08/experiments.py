@@ -170,9 +170,8 @@ def depth(trial: Trial, steps: int, images: int, epochs: int) -> Values:
     for row in ROWS:
         names = selections(trained)[row]
         yield f"psnr[trained_cosine, {row}]", reached(trial, by_cosine, trained, names)
-        sent = sum(
-            g.norm().item() for g in trial.leak(trained, names).grads.values()
-        )  # GradViT's distance, as a share of it
+        # GradViT's distance, as a share of it
+        sent = sum(g.norm().item() for g in trial.leak(trained, names).grads.values())
         distance = replace(by_norms.terms[0], value=objectives.layer_norms, weight=1 / sent)
         own = replace(by_norms, terms=(distance, *by_norms.terms[1:]))
         yield f"psnr[trained_layer_norms, {row}]", reached(trial, own, trained, names)

@@ -177,9 +177,8 @@ def reasons(trial: DesignTrial, block: int, side: int, chosen: Sequence[int]) ->
             yield f"effective_rank[step_{n}]", found["effective_rank"][n]
             yield f"log10_condition[step_{n}]", math.log10(found["condition"][n])
             leaked["fair_psnr"][n] = metrics.psnr(trial.calibrated(model), trial.images).item()
-    last: Settings = dict(
-        indices=1, norm=False, intermediates_only=True
-    )  # behind the norm a place's channels add up to zero
+    # behind the norm a place's channels add up to zero
+    last: Settings = dict(indices=1, norm=False, intermediates_only=True)
     others: dict[str, Settings] = {"vit": dict(patch_size=16, position_std=1.0), "swin": {}}
     for name, changes in others.items():
         model = trial.network(f"{name}_cifar", img_size=side, **changes)

@@ -174,18 +174,23 @@ def _as_bytes(image: Tensor) -> Tensor:
     return (image.cpu().clamp(0, 1) * 255).round().byte() if image.is_floating_point() else image.cpu()
 
 
-async def repeat(seconds: float, act: Callable[[], None], on: Callable[[], bool]) -> None:
-    """Act every so many seconds while it is on."""
-    await asyncio.sleep(seconds)
-    while on():
-        act()
+def repeat(seconds: float, act: Callable[[], None], on: Callable[[], bool]) -> asyncio.Task[None] | None:
+    """Act every so many seconds while it is on; nothing where no event loop runs."""
+
+    async def again() -> None:
         await asyncio.sleep(seconds)
+        while on():
+            act()
+            await asyncio.sleep(seconds)
+
+    loop = running_loop()
+    return loop.create_task(again()) if loop else None
 
 
 class Game(game.Game):
     """A target, two reconstructions, so many seconds: which one is closer? Nothing happens before Start is clicked.
 
-    `table` is the game, as `study` has it; there are rounds while it is played, and after its end.
+    `table` is the game, as `begin` makes it; there are rounds while it is played, and after its end.
     """
 
     def __init__(self, study: Study, folder: Path | str = FOLDER) -> None:
@@ -202,8 +207,7 @@ class Game(game.Game):
         self.table = begin(self.study)
         self.rounds = [game.Round(self._pair(place), None) for place in self.table.index]
         super().restart()
-        if loop := running_loop():
-            self.task = loop.create_task(repeat(BEAT, self.tick, lambda: not self.played))
+        self.task = repeat(BEAT, self.tick, lambda: not self.played)
 
     def answer(self, says: Hashable) -> None:
         """Answer for the pair on show: "left", "right", or None for no answer, as it is once the time is over.  Nothing where none is."""
@@ -331,8 +335,7 @@ class Board(Live):
         self.words.value = "".join(sheet.paragraph(html.escape(line)) for line in lines)
 
     def _look(self, _: object) -> None:
-        if loop := running_loop():
-            self.task = loop.create_task(repeat(LOOK, self.refresh, lambda: self.live.value))
+        self.task = repeat(LOOK, self.refresh, lambda: self.live.value)
 
     def _histogram(self) -> plots.Picture:
         """How many players chose the first network how often, and how many would if all guessed."""
@@ -340,7 +343,7 @@ class Board(Live):
         chosen = [(game.choice == one).sum() for game in self.games]
         places = np.arange(count + 1)
         bars, guessed = np.bincount(np.array(chosen, int), minlength=count + 1), binom.pmf(places, count, 0.5)
-        figure, ax = picture.empty_chart(f"pairs, of {count}, in which “{one}” was found closer", "players", "")
+        figure, ax = picture.empty_chart(f"pairs, of {count}, in which “{one}” was found closer", "players")
         ax.bar(places, bars, color=picture.COLOURS[0], label=f"{players} players")
         who = "all" if players else "one"
         ax.plot(places, max(players, 1) * guessed, "s--", color=picture.COLOURS[1], ms=5, label=f"if {who} guessed")

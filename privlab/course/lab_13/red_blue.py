@@ -95,13 +95,10 @@ class Duel(Live):
                 f"With the best defences, Blue would have lost {self.worst.nsmallest(ROUNDS).sum():.1f} to the best attacks."
             )
         else:
-            told = f"<b>Round {len(used) + 1} of {ROUNDS}.</b> "
-            sent = (
-                f"Blue sends: <b>{html.escape(self.sent)}</b> ({self._cost(self.sent)}). Red, attack."
-                if self.sent
-                else ""
-            )
-            told += sent or "Blue, choose a defence."
+            asked = "Blue, choose a defence."
+            if self.sent:
+                asked = f"Blue sends: <b>{html.escape(self.sent)}</b> ({self._cost(self.sent)}). Red, attack."
+            told = f"<b>Round {len(used) + 1} of {ROUNDS}.</b> {asked}"
         self.words.value = sheet.paragraph(told, status=True)
         self.sheet.value = "".join(self._round(*move) for move in self.played[::-1])
         self.defence.options = [(f"{name}: {self._cost(name)}", name) for name in left.index]

@@ -20,11 +20,15 @@ BACKWARD = 8
 
 def relative(leak: Leak, noise: Noise) -> float:
     """Size of the errors in a leak's gradients over their own size; rounding for the wire adds eps / sqrt(12) of the number rounded."""
-    share = 0.0 if noise is None or isinstance(noise, Mapping) else noise
-    if not 0 <= share < math.inf:
+    if not 0 <= share(noise) < math.inf:
         raise ValueError(f"noise={noise} is no share of the gradient's size; try 0.01, or None if nothing is known")
     computed = max(torch.finfo(g.dtype).eps for g in leak.grads.values()) * BACKWARD
-    return math.hypot(computed + torch.finfo(leak.precision).eps / 12**0.5, share)
+    return math.hypot(computed + torch.finfo(leak.precision).eps / 12**0.5, share(noise))
+
+
+def share(noise: Noise) -> float:
+    """Of the gradients' own size, the noise where one number is known for all of them; else 0."""
+    return 0.0 if noise is None or isinstance(noise, Mapping) else noise
 
 
 def deviation(noise: Noise, name: str) -> float:

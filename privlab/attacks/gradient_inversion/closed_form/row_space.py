@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -102,8 +102,7 @@ def recovered(model: VisionTransformer, leak: Leak, noise: Noise = None) -> int:
     labels = torch.zeros(leak.batch_size, dtype=torch.long) if leak.labels is None else leak.labels[: leak.batch_size]
     own = observe(model, images, labels, names=[QKV])
     clean = own[QKV].double()
-    named = noise.get(QKV, 0.0) if isinstance(noise, Mapping) else 0.0
-    share = 0.0 if noise is None or isinstance(noise, Mapping) else noise
+    named, share = least_squares.deviation(noise, QKV), least_squares.share(noise)
     size = ((leak[QKV].double().square().mean() - named**2).clamp(min=0) / (1 + share**2)).sqrt()  # without its noise
     clean *= size / least_squares.rms(clean)
     damaged = clean + torch.randn(clean.shape, generator=draw).to(clean) * (named + share * size)

@@ -26,7 +26,6 @@ from torch import Tensor, nn
 from privlab.attacks.gradient_inversion.closed_form import least_squares, patches
 from privlab.attacks.gradient_inversion.closed_form.least_squares import Noise, deviation
 from privlab.leak import Leak
-from privlab.models import zoo
 from privlab.models.april import PlainBlock
 
 QKV = "blocks.0.attn.qkv.weight"
@@ -141,7 +140,8 @@ def attention(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Reco
     require_one(leak)
     require_vit(model, leak)
     first: Any = model.blocks[0]
-    own = zoo.embeds_positions(model) and not (model.no_embed_class and model.num_prefix_tokens)
+    learnt = isinstance(model.pos_embed, nn.Parameter) and model.pos_embed.requires_grad
+    own = learnt and not (model.no_embed_class and model.num_prefix_tokens)
     if not own or not hasattr(getattr(first, "attn", None), "qkv"):
         raise ValueError("model: no learnable position embedding of all its tokens has attention behind it to read")
     if not isinstance(first, PlainBlock):
