@@ -37,8 +37,10 @@ def collect(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 
 def pages(labs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Each paper's key, and its page in HTML.  labs: number -> where its page lies."""
-    judged, explained, have = {j.claim.id: j for j in judging.judgements()}, papers.explanations(), judging.shelf()
-    more = {"explained": explained, "now": {name: j.verdict for name, j in judged.items()}}
+    judged, have = {j.claim.id: j for j in judging.judgements()}, judging.shelf()
+    explained = papers.entries("explanations")
+    for why in explained.values():
+        why["rests_on"] = [*why.get("evidence", ()), *why.setdefault("refuted", [])]
     questions = {h.number: h for h in headlines.headlines([*judged.values()])}
     told = {}
     for name, j in judged.items():
@@ -47,13 +49,14 @@ def pages(labs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             "means": MEANS[j.verdict],
             "reason": j.reason.removeprefix(f"does not appear in {j.stands_for}: "),  # which stands beside it
             "charts": charts(j),
-            "explains": [judged[one] for one, e in explained.items() if name in e.rests_on],
+            "explains": [judged[one] for one, e in explained.items() if name in e["rests_on"]],
             "tries": [*judging.tries(j.claim, have)][::-1],
             "question": questions.get(j.claim.headline),
         }
     for paper, title in papers.PAPERS.items():
         if claims := [one for name, one in told.items() if judged[name].claim.paper == paper]:
-            yield paper, templates.fill("claims.html", paper=title, claims=claims, labs=labs, ids=judged, **more)
+            more = {"labs": labs, "ids": judged, "explained": explained}
+            yield paper, templates.fill("claims.html", paper=title, claims=claims, **more)
 
 
 def charts(j: Judgement) -> list[Markup]:

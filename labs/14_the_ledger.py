@@ -288,7 +288,7 @@ pd.DataFrame({"question": [h.asks for h in asked], "answer": [h.words for h in a
 
 # %% [markdown]
 # Go deeper: [many claims at once](deeper/14_many_claims.ipynb) asks how many verdicts stand together.
-# [Behind the verdicts](deeper/14_behind_the_verdicts.ipynb) has every claim, the explanations of what failed, the history and the machines.
+# The book's pages of claims have every claim with its repeats, and an explanation of what did not reproduce.
 
 # %% [markdown]
 # ## The answer

@@ -124,9 +124,10 @@ def judge_by(claim: Claim, one: Try) -> Judgement:
     """A claim judged by one try; measuring while repeats of it, or names, are missing."""
     entries, tables = zip(*one, strict=True)
     size, asked = entries[0].size, names(claim.compare, *claim.needs)
-    values = {name: table[name] for table in tables for name in table}
+    measured = [{name: table[name].to_numpy() for name in asked if name in table} for table in tables]
+    values = {name: repeats for part in measured for name, repeats in part.items()}
     short = [f"{len(t)} of {e.repeats} repeats of {e.experiment}" for e, t in one if len(t) < e.repeats]
-    if short or not values.keys() >= {*asked}:
+    if short or len(values) < len(asked):
         missing = " and ".join(short) or f"{', '.join(n for n in asked if n not in values)} not measured"
         return Judgement(claim, size, MEASURING, f"{missing} at {size}")
     ours = {name: rule.Figure.of(name, values[name]) for name in asked}
@@ -138,26 +139,26 @@ def judge_by(claim: Claim, one: Try) -> Judgement:
         if every:
             held = each(parse(text), values)
             return REPRODUCED if held.all() else NOT_REPRODUCED, f"holds in {held.sum()} of {held.size} repeats", None
-        holds, fails, why = rule.p_values(parse(text), tables, claim.people)
+        holds, fails, why = rule.p_values(parse(text), measured, claim.people)
         if holds == fails == 1:
             return INCONCLUSIVE, why, None
         verdict = REPRODUCED if holds < level else NOT_REPRODUCED if fails < level else INCONCLUSIVE
         return verdict, f"p = {holds:.2g} for it, {fails:.2g} against it", holds
 
-    needs = []
-    for text in claim.needs:
-        found = names(text)
-        state, why, _ = decided(text, all(name.partition("[")[0] in EVERY_REPEAT for name in found))
-        needs.append(Need(text, STATES[state], f"{'; '.join(str(ours[name]) for name in found)}: {why}"))
     verdict, why, p = decided(claim.compare, claim.kind == "identity")
     stands_for = "; ".join(dict.fromkeys(entry.stands_for for entry in entries))
     if verdict == NOT_REPRODUCED and not own:
         why = f"does not appear in {stands_for}: {why}"
     if attempt:
         why = f"try {attempt + 1}, judged at {level:g}: {why}"
-    for outcome, state in ((NOT_TESTED, STATES[NOT_REPRODUCED]), (INCONCLUSIVE, STATES[INCONCLUSIVE])):
-        if unmet := [need for need in needs if need.state == state]:
-            verdict, p, why = outcome, None, f"needs {unmet[0].text} {state} ({unmet[0].why})"
-            break
-    figures, where = [*ours.values()], scope(own, claim.reading)
-    return Judgement(claim, size, verdict, why, figures, where, stands_for, p, (), needs, tables)
+    needs = []
+    for text in claim.needs:
+        found = names(text)
+        met, because, _ = decided(text, all(name.partition("[")[0] in EVERY_REPEAT for name in found))
+        needs.append(Need(text, STATES[met], f"{'; '.join(str(ours[name]) for name in found)}: {because}"))
+    for outcome, state in ((INCONCLUSIVE, STATES[INCONCLUSIVE]), (NOT_TESTED, STATES[NOT_REPRODUCED])):
+        for need in [need for need in needs if need.state == state][:1]:
+            verdict, p, why = outcome, None, f"needs {need.text} {state} ({need.why})"
+    return Judgement(
+        claim, size, verdict, why, [*ours.values()], scope(own, claim.reading), stands_for, p, (), needs, tables
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -41,13 +42,13 @@ def table(name: str) -> pd.DataFrame:
     """
     if name not in tables():
         raise ValueError(f"name={name!r} is not a table of the papers; try one of {', '.join(tables())}")
-    frame = pd.DataFrame(_rows(name))
-    return frame.assign(**{column: pd.to_numeric(frame[column]) for column in ("mean", "std") if column in frame})
+    return _table(name).copy()
 
 
 @cache
-def _rows(name: str) -> list[dict[str, str]]:
-    return pd.read_csv(_PAPERS / f"{name}.csv", dtype=str, keep_default_na=False).to_dict("records")
+def _table(name: str) -> pd.DataFrame:
+    frame = pd.read_csv(_PAPERS / f"{name}.csv", dtype=str, keep_default_na=False)
+    return frame.assign(**{column: pd.to_numeric(frame[column]) for column in ("mean", "std") if column in frame})
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,10 @@ class Printed:
         if not file:
             return cls(name, float(told["mean"]), told.get("std"), told.get("unit"), cell["prose"])
         stem = file.removesuffix(".csv")
-        wanted = {column: str(value) for column, value in cell.items()}
-        (row,) = (row for row in _rows(stem) if wanted.items() <= row.items())
-        std = float(row["std"]) if row["std"] else None
-        return cls(name, float(row["mean"]), std, row["unit"], f"Table {stem.split('_table')[1]}")
+        rows = _table(stem)
+        (row,) = rows[(rows[[*cell]] == [*map(str, cell.values())]).all(axis=1)].itertuples()
+        std = None if math.isnan(row.std) else row.std
+        return cls(name, row.mean, std, row.unit, f"Table {stem.split('_table')[1]}")
 
 
 @dataclass(frozen=True)
@@ -133,30 +134,3 @@ def _claims() -> list[Claim]:
 def page(claim: str) -> str:
     """Where the built book tells all about a claim, from the book's root: on the page of its paper, which book/claim_pages.py writes."""
     return f"claims/{claim.partition('.')[0]}.html#{claim}"
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why a claim did not reproduce, as far as we found out, and the ids of the claims that hold it up: by being reproduced, or by not."""
-
-    because: str
-    evidence: Sequence[str] = ()
-    refuted: Sequence[str] = ()
-
-    @property
-    def rests_on(self) -> list[str]:
-        return [*self.evidence, *self.refuted]
-
-    def standing(self, verdicts: Mapping[str, str]) -> str:
-        """How well it stands, by the verdicts of the claims: "measured", "contradicted", "in part undecided" or "a conjecture"."""
-        held, failed = ({verdicts.get(name) for name in every} for every in (self.evidence, self.refuted))
-        if "not reproduced" in held or "reproduced" in failed:
-            return "contradicted"
-        if held <= {"reproduced"} and failed <= {"not reproduced"}:
-            return "measured" if held | failed else "a conjecture"
-        return "in part undecided"
-
-
-def explanations() -> dict[str, Explanation]:
-    """The best explanation found, by the id of the claim that did not reproduce."""
-    return {name: Explanation(**entry) for name, entry in entries("explanations").items()}

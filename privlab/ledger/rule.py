@@ -66,10 +66,11 @@ class Figure(NamedTuple):
         logs = of_errors(name) if logs is None else logs
         rows = np.log(np.maximum(values, EXACT_ERROR)) if logs else np.asarray(values, float)
         centre, n = rows.mean(), len(rows)
-        half = stats.t.ppf(0.975, n - 1) * stats.sem(rows) if n > 1 else 0.0
-        ends = [centre, centre - half, centre + half, rows.std(ddof=1) if n > 1 else 0.0]
+        deviation = rows.std(ddof=1) if n > 1 else 0.0
+        half = stats.t.ppf(0.975, n - 1) * deviation / n**0.5 if n > 1 else 0.0
+        ends = [centre, centre - half, centre + half, deviation]
         centre, low, high, spread = map(float, np.exp(np.minimum(ends, 700)) if logs else ends)
-        without_error = sum(exact(name, number) for number in values)
+        without_error = sum(exact(name, float(number)) for number in values)
         return cls(name, centre, spread if n > 1 else None, n, without_error, logs, (low, high) if n > 1 else None)
 
 
@@ -102,7 +103,7 @@ def _tested(atom: Atom, tables: Tables, people: int) -> PValues:
         return PValues(1.0, 1.0, "a part has one repeat, or is not finite in every repeat")
     # the mean of any experiment's gaps is that of the whole atom, whose other names stand at their mean
     mean = float(gaps[0].mean())
-    errors = [0.0 if gap.std() <= TINY * max(1, abs(gap).max()) else stats.sem(gap) for gap in gaps]
+    errors = [0.0 if gap.std() <= TINY * max(1, abs(gap).max()) else gap.std(ddof=1) / len(gap) ** 0.5 for gap in gaps]
     if error := math.hypot(*errors):  # Welch and Satterthwaite; Student's own test for one experiment
         freedom = error**4 / sum(e**4 / (len(gap) - 1) for e, gap in zip(errors, gaps, strict=True))
         return PValues(float(stats.t.sf(mean / error, freedom)), float(stats.t.cdf(mean / error, freedom)))
@@ -125,10 +126,9 @@ def _gaps(atom: Atom, tables: Tables) -> list[np.ndarray]:
     Of errors it is the gap between the logarithms: they are compared as quotients, and a difference of theirs is not finite below 0.
     """
     asked, logs = names(atom.left, atom.right), of_errors(atom.left, atom.right)
-    centre, scale = (stats.gmean, np.log) if logs else (np.mean, np.asarray)
-    floor = EXACT_ERROR if logs else -np.inf
+    scale, floor = (np.log, EXACT_ERROR) if logs else (np.asarray, -np.inf)
     used = [{name: np.maximum(table[name], floor) for name in asked if name in table} for table in tables]
-    means = {name: centre(values) for table in used for name, values in table.items()}
+    means = {name: np.exp(np.log(v).mean()) if logs else v.mean() for table in used for name, v in table.items()}
     with np.errstate(all="ignore"):
         sides = [[scale(value(side, means | table)) for side in (atom.left, atom.right)] for table in used if table]
         return [np.subtract(*both) for both in sides]

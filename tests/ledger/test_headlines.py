@@ -55,21 +55,14 @@ def test_every_question_has_claims_of_its_paper_and_none_that_the_paper_s_own_nu
 
 def test_explanations_name_claims_that_are_there():
     ids = {claim.id for claim in papers.claims()}
-    for name, one in papers.explanations().items():
-        assert {name, *one.rests_on} <= ids and one.because, name
-
-
-def test_how_an_explanation_stands():
-    one = papers.Explanation("it is", evidence=("a",), refuted=("b",))
-    yes, no, undecided = REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE
-    assert one.standing({"a": yes, "b": no}) == "measured"
-    assert one.standing({"a": no, "b": no}) == one.standing({"a": undecided, "b": yes}) == "contradicted"
-    assert one.standing({"a": yes, "b": undecided}) == one.standing({"a": yes}) == "in part undecided"
-    assert papers.Explanation("it is").standing({}) == "a conjecture"
+    for name, why in papers.entries("explanations").items():
+        assert {name, *why.get("evidence", ()), *why.get("refuted", ())} <= ids and why["because"], name
 
 
 def test_no_explanation_is_contradicted_by_the_evidence():
     """Where a verdict moves, the sentence that rested on it has to move, too."""
     verdicts = {j.claim.id: j.verdict for j in judging.judgements()}
-    failed = {n: e for n, e in papers.explanations().items() if verdicts[n] == NOT_REPRODUCED}
-    assert failed and not [name for name, each in failed.items() if each.standing(verdicts) == "contradicted"]
+    for name, why in papers.entries("explanations").items():
+        if verdicts[name] == NOT_REPRODUCED:
+            assert NOT_REPRODUCED not in [verdicts[one] for one in why.get("evidence", ())], name
+            assert REPRODUCED not in [verdicts[one] for one in why.get("refuted", ())], name
