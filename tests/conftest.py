@@ -74,7 +74,7 @@ def execute_lab(tmp_path):
 
 @pytest.fixture
 def cluster(tmp_path):
-    """A Dask scheduler and two workers of it, as the researcher's page starts them, on the loopback interface alone."""
+    """A Dask scheduler and two workers of it, as book/running.md starts them, on the loopback interface alone."""
     pytest.importorskip("distributed")
     note = tmp_path / "scheduler.json"
     dask = [sys.executable, "-m", "dask"]

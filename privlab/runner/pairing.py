@@ -25,9 +25,8 @@ _METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-_HEAD = re.compile(r"^# # \d\d · ([^\n]+)$.*?^# After this lab you can\n# - ([^\n]+?)[;.]$", re.MULTILINE | re.DOTALL)
+_HEAD = re.compile(r"^# # \d\d · (.+)$", re.MULTILINE)
 _PLAN = re.compile(r"^## A plan for (\d+) minutes$", re.MULTILINE)
-_EXERCISE = re.compile(r', (\d+) minutes\)\*$.*?checks\.verify\("\d\d\.(\w+)"', re.MULTILINE | re.DOTALL)
 
 
 def notebook(source: Path) -> NotebookNode:
@@ -89,18 +88,15 @@ def pair(folder: Path, check: bool = False) -> list[Path]:
 # -- the tables of labs in README.md and in the teacher's guide: a row for each, from its head, its exercises and its plan
 
 
-def _head(lab: Lab) -> tuple[str, str]:
-    """Its question, and the first of what its reader can do after it."""
+def _question(lab: Lab) -> str:
     if found := _HEAD.search(lab.text):
-        return found[1], found[2]
-    cure = "begin it with '# NN · question', 'After this lab you can' and a list"
-    raise ValueError(f"{lab.path} has no head; {cure}")
+        return found[1]
+    raise ValueError(f"{lab.path} has no head; begin it with '# NN · question'")
 
 
 def _in_readme(lab: Lab) -> list[str]:
-    question, gain = _head(lab)
-    costs = [f"{minutes:g} min, {gb:.1f} GB" for minutes, gb in (lab.costs["smoke"], lab.costs["class"])]
-    return [lab.number, f"[{question}](labs/{lab.name}.ipynb)", gain, *costs]
+    minutes, gb = lab.costs["class"]
+    return [lab.number, f"[{_question(lab)}](labs/{lab.name}.ipynb)", f"{minutes:g} min, {gb:.1f} GB"]
 
 
 def _to_teach(lab: Lab) -> list[str]:
@@ -108,20 +104,12 @@ def _to_teach(lab: Lab) -> list[str]:
     (minutes,) = _PLAN.findall(plan.read_text(encoding="utf-8"))
     smoke, class_ = lab.costs["smoke"], lab.costs["class"]
     took, needs = f"{smoke.minutes:g}, {class_.minutes:g}", f"{smoke.gb:g}, {class_.gb:g}"
-    return [f"{lab.number} {_head(lab)[0]}", minutes, took, needs]
-
-
-def _exercises(lab: Lab) -> list[str]:
-    shelf = catalogue.pick(catalogue.everything(lab.path.parent), [lab.number], deeper=True)
-    here, *below = (", ".join(f"`{name}` {minutes}" for minutes, name in _EXERCISE.findall(one.text)) for one in shelf)
-    deeper = ", ".join(filter(None, below))
-    return [lab.number, f"{here}; deeper: {deeper}" if deeper else here]
+    return [f"{lab.number} {_question(lab)}", minutes, took, needs]
 
 
 TABLES = (  # file, the first line of a table in it, and what the row of a lab says
-    ("README.md", "| | lab | after it you can | `smoke` | `class` |", _in_readme),
+    ("README.md", "| | lab | at `class` |", _in_readme),
     ("book/teaching.md", "| lab | to teach, est. | minutes at `smoke`, `class` | GB at `smoke`, `class` |", _to_teach),
-    ("book/teaching.md", "| lab | exercises and minutes, all est. |", _exercises),
 )
 
 
