@@ -1,6 +1,5 @@
 from .architecture_drawing import morph_block
-from .charts import dots, heat, lines, roc, scatter
-from .evidence_charts import evidence, evidence_lines, published
+from .charts import dots, evidence, evidence_lines, heat, lines, published, roc, scatter
 from .image_grids import images, side_by_side, tiles
 from .picture import LOOKS, Picture, chart, render
 
