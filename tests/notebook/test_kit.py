@@ -52,7 +52,7 @@ def test_a_function_that_changes_what_it_is_given_is_told_so_after_what_it_gives
 def test_verify_shows_the_readers_own_error_and_raises_in_a_strict_run(monkeypatch):
     assert "stopped with ZeroDivisionError" in checks.verify("06.twin", lambda image: 1 / 0).why
     assert "<b>" not in checks.Outcome("x", "<b>bold</b>")._repr_html_()
-    with pytest.raises(ValueError, match="'05.wide' is no exercise; try one of 00"):
+    with pytest.raises(ValueError, match="'05.wide' is no exercise; try one of 05"):
         checks.verify("05.wide", 1)
     monkeypatch.setenv("PRIVLAB_STRICT", "1")
     with pytest.raises(AssertionError, match=r"05\.noise: not yet\. .*variance"):
