@@ -43,20 +43,14 @@ def verdicts(lab: str, first: int = SHOWN) -> Verdicts:
 
 @dataclass(frozen=True, repr=False)
 class Verdicts:
-    """Claims beside what was measured: a table in HTML, two lines each in a terminal.  first: how many rows are not folded."""
+    """Claims beside what was measured: a table in HTML, and in a terminal what `report` prints.  first: how many rows are not folded."""
 
     title: str
     judgements: Sequence[Judgement]
     first: int = SHOWN
 
     def __repr__(self) -> str:
-        report, lines = ledger.report, [self.title]
-        for j in self.judgements:
-            lines += [
-                f"  {report.verdict(j).upper()}: {j.claim.statement}",
-                f"    {_source(j)}; here: {report.ours(j)}",
-            ]
-        return "\n".join(lines)
+        return f"{self.title}\n\n{ledger.report.render(self.judgements)}"
 
     def _repr_html_(self) -> str:
         """Two columns that fit a telephone, and at most 700 pixels; a claim that was judged, a headline's and a paper's come first."""
