@@ -130,7 +130,7 @@ def scatter(groups: Mapping[str, Values], *, xlabel: str, ylabel: str, alt: str,
 
 
 def heat(
-    matrix: Sequence[Sequence[float]] | Values,
+    matrix: Values,
     *,
     rows: Sequence[str],
     columns: Sequence[str],

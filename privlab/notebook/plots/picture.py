@@ -36,7 +36,7 @@ LOOKS = [
 CHART = 5.0  # inches, 480 px on a page, as a drawing: on a telephone its letters of 10 points still have 9 pixels
 DPI = 144  # one and a half pixels of the picture to a pixel of the page
 
-Values = Sequence[float] | np.ndarray | Tensor
+Values = Sequence[Any] | np.ndarray | Tensor  # numbers; of an axis, words, too
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,7 +72,7 @@ def chart(xlabel: str, ylabel: str, log: str = "", height: float = 3.4) -> tuple
     return figure, ax
 
 
-def column(name: str, values: Values | Sequence[str], log: bool = False) -> np.ndarray:
+def column(name: str, values: Values, log: bool = False) -> np.ndarray:
     """Values as float64, words as they are.  Raises ValueError, which names them, for what no axis can show, or no log axis."""
     array = np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values)
     if array.dtype.kind == "U":
