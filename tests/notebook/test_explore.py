@@ -48,13 +48,6 @@ def test_the_control_follows_the_values():
     assert [one["type"] for one in found.all("input")] == ["range", "checkbox"] and len(found.all("select")) == 2
 
 
-def test_a_small_grid_is_drawn_whole_and_opens_where_it_rests():
-    page = widgets.explore(say, start={"mode": "b"}, mode=WORDS, size=NUMBERS).page(600, 10**6)
-    frames = [one for one in Page(page).all("div") if "data-frame" in one]
-    assert len(frames) == 27 and [one["data-frame"] for one in frames if "hidden" not in one] == ["1-0"]
-    assert "<p>mode: b; size: 0</p></noscript>" in page and "settings, drawn beforehand" not in page
-
-
 def test_a_slow_grid_moves_one_control_at_a_time_first_and_the_ends_before_the_middles(slow):
     frames = widgets.explore(slow, mode=WORDS, size=NUMBERS).frames(5, 10**6)
     assert [*frames] == [(0, 0), (0, 8), (2, 0), (0, 4), (1, 0), (0, 2)]

@@ -17,7 +17,6 @@ OLD = ["1 x 1, 8 to 4", "BatchNorm", "ReLU", "add the shortcut", "ReLU"]
     "new, old_marks, new_marks",
     [
         (OLD[:2] + OLD[3:], ["", "", "gone", "", ""], [""] * 4),
-        (["BatchNorm", *OLD], [""] * 5, ["new", "", "", "", "", ""]),
         (["1 x 1, 8 to 8", *OLD[1:]], ["changed", "", "", "", ""], ["changed", "", "", "", ""]),
         ([OLD[0], "GELU", *OLD[2:]], ["", "gone", "", "", ""], ["", "new", "", "", ""]),  # no norm turns into one
     ],

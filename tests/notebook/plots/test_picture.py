@@ -28,7 +28,6 @@ DRAW = {
         xlabel=WORDS, ylabel=WORDS, thresholds={"threshold on the loss": 1.5}, xthresholds={"limit": 3}, alt=alt,
     ),
     "dots": lambda alt: plots.dots({MODEL: [0.525, 0.675], "CNN": [0.5]}, xlabel=WORDS, published={"CNN": 2.5}, alt=alt),
-    "log dots": lambda alt: plots.dots({"without stage 1's": [0.25, 2.2, 0.7]}, xlabel="norm", log=True, alt=alt),
     "narrow log dots": lambda alt: plots.dots({"a": [0.6, 0.95, 0.7]}, xlabel="norm", log=True, alt=alt),
     "scatter": lambda alt: plots.scatter(
         {f"an attack with a name, number {n}": [n, n] for n in range(14)}, xlabel="rank", ylabel="dB", alt=alt
@@ -75,7 +74,7 @@ def test_it_has_its_alt_text_fits_the_column_is_legible_and_no_words_touch(name,
 
 def test_nothing_is_drawn_without_an_alt_text():
     with pytest.raises(ValueError, match="tells a listener nothing; say in a sentence what the figure shows"):
-        DRAW["log dots"]("  \n")
+        DRAW["dots"]("  \n")
 
 
 def test_groups_differ_in_more_than_colour(figures):
