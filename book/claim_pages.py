@@ -17,11 +17,10 @@ from markupsafe import Markup
 from sphinx.application import Sphinx
 
 from privlab.ledger import headlines, judging, papers
-from privlab.ledger.comparison import names, value
+from privlab.ledger.comparison import names, ranges, value
 from privlab.ledger.judging import Judgement
 from privlab.ledger.papers import Claim
 from privlab.ledger.rule import exact, of_errors
-from privlab.notebook.verdicts import ranges
 
 _SHOWN = ("The repeats show it", "The repeats show its opposite", "Neither it nor its opposite is shown")
 MEANS = dict(zip(judging.VERDICTS, (*_SHOWN, "It could not be put to the test", "Not judged yet"), strict=True))

@@ -36,6 +36,7 @@ from privlab.experiments.victims import shadow_fleets
 from privlab.metrics import roc
 from privlab.notebook import checks, drawings, plots, text, widgets
 
+import numpy as np
 from IPython.display import display
 
 # %% tags=["parameters"]
@@ -143,8 +144,16 @@ def loss_of(architecture):  # of its first model, for every picture
 
 losses, members = loss_of("Swin")
 groups = {"members": losses[members], "non-members": losses[~members]}
+figure, ax = plots.chart("loss", "share of the group", log="x")
+edges = np.geomspace(*map(float, losses.aminmax()), 41)  # the same for both groups
+for (name, each), look in zip(groups.items(), plots.LOOKS[1::-1], strict=True):
+    ax.hist(
+        each, edges, weights=[1 / len(each)] * len(each), histtype="stepfilled",
+        facecolor=(look["color"], 0.16), edgecolor=look["color"], linewidth=1.8,
+        linestyle=look["linestyle"], label=f"{name} ({len(each):,})",
+    )  # fmt: skip
 says = ", ".join(f"{name} {each.median():.2f}" for name, each in groups.items())
-plots.histogram(groups, xlabel="loss", alt=f"Losses; medians: {says}.")
+plots.render(figure, f"Losses; medians: {says}.")
 
 # %%
 above = (losses[~members] > losses[members].median()).double().mean()
@@ -170,11 +179,19 @@ thresholds = (0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 
 def look(architecture, loss_below):
     losses, members = loss_of(architecture)
     called = losses < loss_below
-    tp, fp = int(called[members].sum()), int(called[~members].sum())
-    fn, tn = int(members.sum()) - tp, int((~members).sum()) - fp
-    line = f"TPR {tp / (tp + fn):.0%}, FPR {fp / (fp + tn):.0%}"
-    alt = f"Threshold {loss_below} on the loss of the {architecture}: {line}."
-    return widgets.Sentence(line), plots.confusion(tp, fn, fp, tn, alt=alt)
+    groups = {"members": called[members], "non-members": called[~members]}
+    tpr, fpr = (each.double().mean().item() for each in groups.values())
+    counts = [
+        f"{each.sum():,} of {len(each):,} {name}" for name, each in groups.items()
+    ]
+    line = f"TPR {tpr:.0%}, FPR {fpr:.0%}: called members are {' and '.join(counts)}."
+    table = plots.heat(
+        [[100 * rate, 100 - 100 * rate] for rate in (tpr, fpr)],
+        rows=[*groups], columns=["called a member", "called a non-member"],
+        unit=f"percent of the group; balanced accuracy {(1 + tpr - fpr) / 2:.3f}",
+        alt=f"Threshold {loss_below} on the loss of the {architecture}: {line}",
+    )  # fmt: skip
+    return widgets.Sentence(line), table
 
 
 start = {"architecture": "Swin", "loss_below": 0.5}
@@ -342,7 +359,7 @@ found = {a: roc.tpr_at(*each, fpr=0.01) for a, (each,) in scores.items()}
 curves = {a: [roc.curve(*each)] for a, (each,) in scores.items()}
 says = ", ".join(f"{rate.value:.0%} of the members of {a}" for a, rate in found.items())
 alt = f"ROC of the loss threshold. At an FPR of 1% it finds {says}."
-plots.roc(curves, mark=(0.01,), alt=alt)
+plots.roc(curves, mark=(1,), alt=alt)
 
 # %%
 rows = {a: f"tpr_at_fpr_0p01[cifar10, {family[a]}, loss_threshold]" for a in family}

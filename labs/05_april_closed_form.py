@@ -139,7 +139,11 @@ lost = {name: int((values < line).sum()) for name, line in lines.items()}
 alt = (
     f"Singular values of G, condition number {condition:.0f}. Below the lines: {lost}."
 )
-plots.spectrum({"gradient at the patches": values}, cutoffs=lines, alt=alt)
+plots.lines(
+    {"gradient at the patches": (torch.arange(1, len(values) + 1), values)},
+    xlabel="number, from the largest", ylabel="singular value", log="y",
+    thresholds=lines, alt=alt,
+)  # fmt: skip
 
 # %% [markdown]
 # A pseudo-inverse divides by each singular value $s$. Below the errors it would divide noise by almost nothing. So our solver adds a **ridge**: it divides by

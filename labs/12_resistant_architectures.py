@@ -243,8 +243,8 @@ def both(of, names):
 points = both(kept, ours) | both(lab_11, others)
 
 # %% [markdown]
-# Large marks are means, small ones are repeats. The dashed line is the Pareto front of the means. Below the plane *no defence* and *RoLSS* unfold
-# to what your own run found.
+# Large marks are means, small ones are repeats. The dashed line is the Pareto front of the means. Below the plane is what your own run found
+# with *no defence* and with *RoLSS*.
 
 # %%
 size = experiments.find(NAME).size(mine.size)
@@ -274,14 +274,14 @@ def card(label, one, n=6):
     )
 
 
-plots.tradeoff_chart(
-    points,
-    {label: card(label, one) for label, one in yours.items()},
-    alt="Task accuracy and attack accuracy, means: "
-    + "; ".join(
-        f"{k} {p[:, 0].mean():.0f} and {p[:, 1].mean():.0f}" for k, p in points.items()
-    ),
-)
+means = [
+    f"{k} {p[:, 0].mean():.1f} and {p[:, 1].mean():.1f}" for k, p in points.items()
+]
+chart = plots.scatter(
+    points, front=True, xlabel="task accuracy (%)", ylabel="attack accuracy (%)",
+    alt=f"Task accuracy and attack accuracy, means: {'; '.join(means)}.",
+)  # fmt: skip
+display(chart, *(card(label, one) for label, one in yours.items()))
 
 # %%
 beyond = {

@@ -37,7 +37,9 @@ def figures(monkeypatch):
 
     seen = []
     render = picture.render
-    monkeypatch.setattr(picture, "render", lambda figure, alt: seen.append(figure) or render(figure, alt))
+    monkeypatch.setattr(
+        picture, "render", lambda figure, *told, **look: seen.append(figure) or render(figure, *told, **look)
+    )
     return seen
 
 

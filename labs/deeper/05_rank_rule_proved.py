@@ -69,7 +69,10 @@ gradient = observe(model, photo, label, names=[QKV])[QKV]
 values = torch.linalg.svdvals(gradient)
 tokens = int((values > 1e-10 * values[0]).sum())
 alt = f"Singular values of the first attention's gradient; {tokens} are not zero."
-plots.spectrum({"gradient of the first attention": values[:40]}, alt=alt)
+plots.lines(
+    {"gradient of the first attention": (torch.arange(1, 41), values[:40])},
+    xlabel="number, from the largest", ylabel="singular value", log="y", alt=alt,
+)  # fmt: skip
 
 # %% [markdown]
 # ## At least so many are hidden

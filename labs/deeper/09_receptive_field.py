@@ -84,9 +84,12 @@ for n in some:
     network = models.morph.build(n, seed=seed, width=0.25, depths=(1, 1, 1, 1))
     spectra[n] = sensitivity.spectrum(network, image, label, block=block)
 ranks = [f"{n}: {sensitivity.effective_rank(v):.0f}" for n, v in spectra.items()]
-shares = {name_of[n]: values / values[0] for n, values in spectra.items()}
+shares = {name_of[n]: v[v > 0] / v[0] for n, v in spectra.items()}
 says = f"Singular values over the largest. Effective rank by step: {', '.join(ranks)}."
-plots.spectrum(shares, alt=says)
+plots.lines(
+    {name: (range(1, len(v) + 1), v) for name, v in shares.items()},
+    xlabel="number, from the largest", ylabel="singular value", log="y", alt=says,
+)  # fmt: skip
 
 # %% [markdown]
 # ### Predict

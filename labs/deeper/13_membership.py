@@ -83,8 +83,10 @@ spoken = "; ".join(
     f"{name} {of[:, 0].mean():.0f} and {of[:, 1].mean():.0f}"
     for name, of in called.items()
 )
-plots.tradeoff_chart(
+plots.scatter(
     called,
+    front=True,
+    xlabel="task accuracy (%)",
     ylabel="AUC of membership (%; 50 is random guessing)",
     alt=f"Task accuracy against membership AUC, means: {spoken}.",
 )

@@ -8,6 +8,7 @@ c > min(a, b) are `or`; abs(x) is max(x, -x).
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -104,3 +105,34 @@ def each(tree: Atom | Joined, values: Mapping[str, Any]) -> np.ndarray:
         return np.all(parts, axis=0) if tree.every else np.any(parts, axis=0)
     with np.errstate(all="ignore"):
         return np.asarray(tree.op(value(tree.left, values), value(tree.right, values)))
+
+
+def ranges(compare: str) -> list[tuple[str, float, float]]:
+    """What a comparison is about, for the eye: numbers such as psnr[a] - psnr[b], and between which two each is wanted."""
+    found: dict[str, tuple[float, float]] = {}
+    for atom in atoms(parse(compare)):
+        (left, more), (right, added) = map(_peeled, map(_expression, (atom.left, atom.right)))
+        low, high = added - more, math.inf
+        about = ast.BinOp(left, ast.Sub(), right) if left and right else left or right
+        if not left:
+            low, high = -high, -low
+        if isinstance(about, ast.UnaryOp):  # of -x it tells x
+            about, low, high = about.operand, -high, -low
+        text = ast.unparse(about)
+        lower, upper = found.get(text, (low, high))
+        if atom.op is not np.equal:
+            found[text] = max(low, lower), min(high, upper)
+    return [(text, *ends) for text, ends in found.items()]
+
+
+def _peeled(side: ast.expr) -> tuple[Any, float]:
+    """A side without the number at its end, and that number: psnr[a] - 3 is psnr[a] and -3."""
+    match side:
+        case _ if not names(ast.unparse(side)):
+            return None, float(value(side, {}))
+        case ast.UnaryOp(operand=x):
+            rest, end = _peeled(x)
+            return ast.UnaryOp(ast.USub(), rest), -end
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right) if not names(ast.unparse(right)):
+            return left, float(value(right, {})) * (1 if isinstance(op, ast.Add) else -1)
+    return side, 0.0

@@ -1,15 +1,4 @@
-from . import (
-    checks,
-    drawings,
-    plots,
-    widgets,
-)
+from . import checks, drawings, plots, widgets
 from .sentences import text
 
-__all__ = [
-    "checks",
-    "drawings",
-    "plots",
-    "text",
-    "widgets",
-]
+__all__ = ["checks", "drawings", "plots", "text", "widgets"]

@@ -18,19 +18,16 @@ from privlab.notebook.pages import Control, Setting
 
 
 class Explorer(Live):
-    """Controls, and what a function returns for their values below them.
-
-    options: name of a control -> the values that it may take.  start: the position of each with which it began.
-    above: HTML that stands above whatever is drawn.
-    """
+    """Controls, and what a function returns for their values below them; what was drawn once is not drawn again."""
 
     def __init__(
-        self,
-        draw: Callable[..., object],
-        options: Mapping[str, tuple[Hashable, ...]],
-        start: Mapping[str, Hashable],
-        above: str = "",
-    ) -> None:
+        self, draw: Callable[..., object], options: Mapping[str, tuple[Hashable, ...]], start: Mapping[str, Hashable], above: str = ""
+    ) -> None:  # fmt: skip
+        """options: name of a control -> the values that it may take.  start: the value of each with which it begins.
+
+        above: HTML that stands above whatever is drawn.
+        """
+
         @cache
         def drawn(**values: Hashable) -> tuple[object, ...]:
             shown = draw(**values)
@@ -44,7 +41,7 @@ class Explorer(Live):
         super().__init__([*self.controls.values(), *[ipywidgets.HTML(above)] * bool(above), output])
 
     def at(self, setting: Setting) -> tuple[object, ...]:
-        """What is drawn at a setting; what was drawn once is not drawn again."""
+        """What is drawn at a setting."""
         return self.drawn(**self._values(setting))
 
     def _values(self, setting: Setting) -> dict[str, Hashable]:
@@ -53,7 +50,7 @@ class Explorer(Live):
     def page(self, seconds: float, room: int) -> str:
         """The settings that were drawn, behind HTML controls that have their positions."""
         frames = self.frames(seconds, room)
-        places = [sorted({setting[axis] for setting in frames}) for axis in range(len(self.options))]
+        places = [sorted(set(positions)) for positions in zip(*frames, strict=True)]
         controls = [
             Control(name.replace("_", " "), tuple(str(values[at]) for at in there), there.index(rest), _kind(values))
             for (name, values), there, rest in zip(self.options.items(), places, self.start, strict=True)
@@ -63,10 +60,7 @@ class Explorer(Live):
             note = f"Here are {len(frames)} of {self.settings:,} settings, drawn beforehand. The notebook draws all."
         if len(frames) < math.prod(map(len, places)):
             note += " Where one is missing, the other controls go back."
-        shown = {
-            tuple(there.index(at) for there, at in zip(places, setting, strict=True)): frames[setting]
-            for setting in sorted(frames)
-        }
+        shown = {tuple(map(list.index, places, setting)): frames[setting] for setting in sorted(frames)}
         return pages.turning(controls, shown, note, self.above)
 
     def frames(self, seconds: float, room: int) -> dict[Setting, str]:
@@ -80,21 +74,18 @@ class Explorer(Live):
         for rank in sorted(ranks, key=lambda rank: (len(rank) - rank.count(0), max(rank))):
             if time.thread_time() - began >= seconds:
                 break
-            setting = tuple(order[k] for order, k in zip(orders, rank, strict=True))
-            frame = self._frame(setting)
+            setting = tuple(map(list.__getitem__, orders, rank))
+            try:
+                frame = "".join(map(pages.shown, self.at(setting)))
+            except Exception as error:
+                at = ", ".join(f"{name}={value!r}" for name, value in self._values(setting).items())
+                raise RuntimeError(f"an explorer at {at}: {type(error).__name__}: {error}") from error
             room -= len(frame)
             if made and room < 0:
                 break
             made[setting] = frame
             began = min(began, time.thread_time())  # the first is not counted: it pays for imports, too
         return made
-
-    def _frame(self, setting: Setting) -> str:
-        try:
-            return "".join(map(pages.shown, self.at(setting)))
-        except Exception as error:
-            at = ", ".join(f"{name}={value!r}" for name, value in self._values(setting).items())
-            raise RuntimeError(f"an explorer at {at}: {type(error).__name__}: {error}") from error
 
 
 def explore(

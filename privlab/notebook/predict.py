@@ -20,6 +20,7 @@ from typing import Any
 
 import ipywidgets
 from IPython import get_ipython
+from traitlets import TraitError
 
 from privlab.compute.atomic import write_atomic
 from privlab.notebook.live import WRAP, Live, button
@@ -62,10 +63,10 @@ class Guess(Live):
         super().__init__([ipywidgets.HTML(f"{_STYLE}<label>{html.escape(question)}</label>"), *rows])
         self.add_class("privlab-choice")
         kept = _read().get(_lab(), {}).get(self.name, {}).get("guess")
-        if kept is not None and self._fits(kept):
-            for control in controls:
+        with contextlib.suppress(TraitError, TypeError):  # the lab may have changed, and the controls not take it
+            for control in controls if kept is not None else ():
                 control.value = control.description in kept if many else kept
-            self.value = kept
+            self.value = kept if kept == self._given() else None
         for control in controls:
             control.observe(self._move, "value")
 
@@ -123,18 +124,14 @@ class Guess(Live):
         wrong += [f"you missed {_listed(missed)}"] * bool(missed)
         return f"You said {_listed(said)}: {', and '.join(wrong)}."
 
-    def _fits(self, kept: Any) -> bool:
-        """Whether a kept guess can still be given: the lab may have changed."""
-        if not self.options:
-            return isinstance(kept, int | float) and self.controls[0].min <= kept <= self.controls[0].max
-        picked = kept if self.many else [kept]
-        return isinstance(kept, list) == self.many and all(one in self.options for one in picked)
+    def _given(self) -> Any:
+        """For what the controls stand."""
+        return [one.description for one in self.controls if one.value] if self.many else self.controls[0].value
 
     def _move(self, _: object = None) -> None:
         if self.press:
             self.press.icon = "check"
-        ticked = [control.description for control in self.controls if control.value]
-        self.value = ticked if self.many else self.controls[0].value
+        self.value = self._given()
         self._keep()
 
     def _keep(self, **compared: object) -> None:

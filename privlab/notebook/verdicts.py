@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from privlab import ledger  # whose parts are loaded when they are used: a lab begins with this module
-from privlab.ledger.comparison import NAME, atoms, names, parse, value
+from privlab.ledger.comparison import NAME, names
 
 if TYPE_CHECKING:
     from privlab.ledger.judging import Judgement
@@ -47,20 +43,14 @@ def verdicts(lab: str, first: int = SHOWN) -> Verdicts:
 
 @dataclass(frozen=True, repr=False)
 class Verdicts:
-    """Claims beside what was measured: a table in HTML, two lines each in a terminal.  first: how many rows are not folded."""
+    """Claims beside what was measured: a table in HTML, and in a terminal what `report` prints.  first: how many rows are not folded."""
 
     title: str
     judgements: Sequence[Judgement]
     first: int = SHOWN
 
     def __repr__(self) -> str:
-        report, lines = ledger.report, [self.title]
-        for j in self.judgements:
-            lines += [
-                f"  {report.verdict(j).upper()}: {j.claim.statement}",
-                f"    {_source(j)}; here: {report.ours(j)}",
-            ]
-        return "\n".join(lines)
+        return f"{self.title}\n\n{ledger.report.render(self.judgements)}"
 
     def _repr_html_(self) -> str:
         """Two columns that fit a telephone, and at most 700 pixels; a claim that was judged, a headline's and a paper's come first."""
@@ -129,34 +119,3 @@ def plain(text: str) -> str:
         return f"{words(metric)}{of} ({', '.join(map(words, keys.split(', ')))})"
 
     return NAME.sub(said, text)
-
-
-def ranges(compare: str) -> list[tuple[str, float, float]]:
-    """What a comparison is about, for the eye: numbers such as psnr[a] - psnr[b], and between which two each is wanted."""
-    found: dict[str, tuple[float, float]] = {}
-    for atom in atoms(parse(compare)):
-        (left, more), (right, added) = (_peeled(ast.parse(side, mode="eval").body) for side in (atom.left, atom.right))
-        low, high = added - more, math.inf
-        about = ast.BinOp(left, ast.Sub(), right) if left and right else left or right
-        if not left:
-            low, high = -high, -low
-        if isinstance(about, ast.UnaryOp):  # of -x it tells x
-            about, low, high = about.operand, -high, -low
-        text = ast.unparse(about)
-        lower, upper = found.get(text, (low, high))
-        if atom.op is not np.equal:
-            found[text] = max(low, lower), min(high, upper)
-    return [(text, *ends) for text, ends in found.items()]
-
-
-def _peeled(side: ast.expr) -> tuple[Any, float]:
-    """A side without the number at its end, and that number: psnr[a] - 3 is psnr[a] and -3."""
-    match side:
-        case _ if not names(ast.unparse(side)):
-            return None, float(value(side, {}))
-        case ast.UnaryOp(operand=x):
-            rest, end = _peeled(x)
-            return ast.UnaryOp(ast.USub(), rest), -end
-        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right) if not names(ast.unparse(right)):
-            return left, float(value(right, {})) * (1 if isinstance(op, ast.Add) else -1)
-    return side, 0.0

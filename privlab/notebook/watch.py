@@ -32,7 +32,7 @@ REST = 0.05  # seconds between two frames, for the eye and for whatever else the
 TURN = 0.001  # seconds after each state; a click takes several turns of the loop to get through, so 0 would be late
 WIDTH, LARGEST = 560, 256  # CSS pixels that the images of a single search, and one of them, may take
 SIDE = 130  # CSS pixels of an image in a race: five stand in a notebook's column, two on a telephone
-KEPT, FRAMES, COLUMNS = 60, 13, 5  # frames of a way that are kept, that a page has room for, and of a picture
+FRAMES, COLUMNS = 13, 5  # of a way, that a page has room for, and of a picture
 LANE = ";margin:0 14px 12px 0;text-align:left;line-height:1.45;color:inherit;max-width:100%"
 
 
@@ -121,11 +121,6 @@ class Watch(Live):
         return self.error is not None or all(state.reason for state in self.states.values())
 
     @property
-    def psnr(self) -> dict[str, float]:
-        """Name -> mean over the images, in dB."""
-        return {name: way[-1].psnr for name, way in self.ways.items()}
-
-    @property
     def recognised(self) -> list[str]:
         """The names whose image is recognised where they stand."""
         return [name for name, way in self.ways.items() if way[-1].ssim > BAR]
@@ -181,8 +176,6 @@ class Watch(Live):
             if not images.isnan().any():
                 ssim, psnr = (of(images, self.truth).mean().item() for of in (metrics.ssim, metrics.psnr))
             way.append(Frame(state.step, images.nan_to_num(nan=0.5), ssim, psnr))
-            if len(way) > KEPT:
-                del way[1:-1:2]
         self.line = " · ".join(self._facts())
         self.images.value = self._row({name: way[-1] for name, way in self.ways.items()})
         self.text.value = f'<div style="font-variant-numeric:tabular-nums">{html.escape(self.line)}</div>'

@@ -1,4 +1,4 @@
-"""The built book in Chromium, from its files and without a network: what a reader sees, guesses, turns, filters, searches and reaches.
+"""The built book in Chromium, from its files and without a network: what a reader sees, guesses, turns, filters and reaches.
 
 Guesses, explorers, menus and links go by keyboard; axe looks at names and contrast in both themes.
 """
@@ -93,9 +93,6 @@ def test_each_prediction_hides_what_follows_until_it_is_made(built_book, reader,
     assert reader.js(LATER) == 0  # opened again, the guesses are still there
 
 
-# -- explorers ----------------------------------------------------------------------------------------------------------------
-
-
 def explorers(reader, page):
     open_page(reader, page)
     reader.js("for (const e of document.querySelectorAll('.privlab-prediction [type=button]')) e.click()")  # Show it
@@ -150,9 +147,6 @@ def test_without_scripts_nothing_is_hidden_and_the_frame_at_rest_is_there(built_
         assert not any(control.is_displayed() for control in moved(figure)), "a control that changes nothing"
 
 
-# -- to find something --------------------------------------------------------------------------------------------------------
-
-
 def test_the_ledger_is_short_and_filtered_by_keyboard(built_book, reader):
     reader.resize(1280, 800)
     open_page(reader, built_book / "_generated/ledger.html")
@@ -167,16 +161,6 @@ def test_the_ledger_is_short_and_filtered_by_keyboard(built_book, reader):
     reader.find("//button[.='Show all']").click()
     groups = "return [...document.querySelectorAll('.privlab-group')].filter(e => e.checkVisibility()).length"
     reader.until(lambda: reader.js(groups) == len({j.claim.paper for j in ledger.judgements()}), 5)
-
-
-def test_search_finds_and_leads_there(built_book, reader):
-    open_page(reader, built_book / "search.html")
-    reader.find("//main//input[@name='q']").click()
-    reader.press("bfloat16")
-    reader.press(Keys.ENTER)
-    reader.until(lambda: reader.driver.find_elements("css selector", "ul.search li a"), 30)
-    found = reader.js("return [...document.querySelectorAll('ul.search li a')].map(e => e.getAttribute('href'))")
-    assert any("00_start_here" in link for link in found)
 
 
 def test_a_reader_without_a_mouse_gets_from_the_door_into_a_lab(built_book, reader):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from privlab.ledger import papers, report
-from privlab.ledger.comparison import atoms, each, names, parse
+from privlab.ledger.comparison import atoms, each, names, parse, ranges
 from privlab.ledger.judging import Judgement
 from privlab.notebook.verdicts import Verdicts
 
@@ -88,3 +89,23 @@ def test_what_a_paper_s_own_numbers_deny_says_so_wherever_it_is_shown():
     shown = Verdicts("", judged)
     for text in (report.render(judged, "md"), report.render(judged, "csv"), repr(shown), shown._repr_html_()):
         assert text.count("these contradict the claim") == len(denied) > 0
+
+
+@pytest.mark.parametrize(
+    ("compare", "wanted"),
+    [
+        ("psnr[a] < psnr[b] < psnr[c]", [("psnr[b] - psnr[a]", 0, math.inf), ("psnr[c] - psnr[b]", 0, math.inf)]),
+        ("abs(psnr[a] - psnr[b] - 24.9) < 5", [("psnr[a] - psnr[b]", 19.9, 29.9)]),
+        (
+            "psnr[a] > 20 and ssim[a] - ssim[b] < 0.1",
+            [("psnr[a]", 20, math.inf), ("ssim[a] - ssim[b]", -math.inf, 0.1)],
+        ),
+        (
+            "psnr[a] > max(3 * psnr[b], psnr[c])",
+            [("psnr[a] - 3 * psnr[b]", 0, math.inf), ("psnr[a] - psnr[c]", 0, math.inf)],
+        ),
+        ("gap[a] == 0", []),
+    ],
+)
+def test_what_a_comparison_is_about_and_where_it_is_wanted(compare, wanted):
+    assert ranges(compare) == [(text, pytest.approx(low), pytest.approx(high)) for text, low, high in wanted]

@@ -32,20 +32,17 @@ def test_what_an_observer_raises_or_interact_and_a_button_swallow_is_found_with_
     before, clicked = shell.showtraceback, []
     w.Button(description="run").on_click(lambda button: clicked.append(button.description))
     assert sweep() == ["run"] == clicked
-    control = w.IntSlider(2, min=0, max=10, description="depth")
-    control.observe(lambda change: [0][change["new"] // 10], "value")
+    control = w.Dropdown(options=[("fine", 0), ("coarse", 1)], description="grain")
+    control.observe(lambda change: [0][change["new"]], "value")
     w.interact(lambda k: 1 / (k - 5), k=(0, 5))
     w.Button(description="go").on_click(lambda button: {}["missing"])
-    grain = w.Dropdown(options=[("fine", 0), ("coarse", 1)], description="grain")
-    grain.observe(lambda change: 1 / (1 - change["new"]), "value")
     with pytest.raises(RuntimeError) as error:
         sweep()
-    for says in (
-        "depth at 10: IndexError: list index out of range",
-        "k at 5: ZeroDivisionError: division by zero",
+    told = (
+        "grain at coarse: IndexError: list index",
+        "k at 5: ZeroDivisionError",
         "go at a click: KeyError: 'missing'",
-        "grain at coarse: ZeroDivisionError: division by zero",
-    ):
-        assert says in str(error.value)
+    )
+    assert all(says in str(error.value) for says in told)
     assert isinstance(error.value.__cause__, IndexError)  # its traceback shows the line
-    assert control.value == 2 and shell.showtraceback == before
+    assert control.value == 0 and shell.showtraceback == before

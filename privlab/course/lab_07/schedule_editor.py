@@ -72,7 +72,7 @@ class ScheduleEditor(Live):
         return {one: self.watches[one].states[FOUND] for one in over}
 
     def psnr(self, schedule: Schedule) -> float:
-        return self.watches[schedule].psnr[FOUND]
+        return self.watches[schedule].ways[FOUND][-1].psnr
 
     def named(self, schedule: Schedule) -> str:
         """A schedule in words."""

@@ -343,14 +343,13 @@ class Board(Live):
         chosen = [(game.choice == one).sum() for game in self.games]
         places = np.arange(count + 1)
         bars, guessed = np.bincount(np.array(chosen, int), minlength=count + 1), binom.pmf(places, count, 0.5)
-        figure, ax = picture.empty_chart(f"pairs, of {count}, in which “{one}” was found closer", "players")
+        figure, ax = picture.chart(f"pairs, of {count}, in which “{one}” was found closer", "players")
         ax.bar(places, bars, color=picture.COLOURS[0], label=f"{players} players")
         who = "all" if players else "one"
         ax.plot(places, max(players, 1) * guessed, "s--", color=picture.COLOURS[1], ms=5, label=f"if {who} guessed")
-        picture.draw_thresholds(ax, {}, {f"the paper's mean, {_preferred():g} %": _preferred() / 100 * count})
+        picture.thresholds(ax, None, {f"the paper's mean, {_preferred():g} %": _preferred() / 100 * count})
         ax.set_xticks(places)
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
-        picture.legend_above(figure)
         told = ", ".join(f"{n} with {k}" for k, n in enumerate(bars) if n) or "none yet"
         alt = f"How often “{one}” was found closer than “{other}”, players by number of pairs: {told}."
         return picture.render(figure, f"{alt} Guessing centres on {count / 2:g} of {count}.")

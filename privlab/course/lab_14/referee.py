@@ -14,7 +14,6 @@ from privlab.ledger import comparison, rule
 from privlab.ledger.judging import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, Judgement
 from privlab.notebook import plots
 from privlab.notebook.game import Game, Round
-from privlab.notebook.verdicts import ranges
 
 RULINGS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE)
 MOST = 30.0  # standard deviations from the bar, beyond which nobody would doubt
@@ -59,7 +58,7 @@ def cases(judgements: Sequence[Judgement], number: int = 8, seed: int = 0) -> li
 
 def _case(judgement: Judgement) -> list[Case]:
     """The claim as a case, if it is one."""
-    about = ranges(judgement.claim.compare)
+    about = comparison.ranges(judgement.claim.compare)
     atoms = comparison.atoms(comparison.parse(judgement.claim.compare))
     if len(about) != 1 or len(judgement.tables) != 1 or any(rule.of_errors(atom.left, atom.right) for atom in atoms):
         return []

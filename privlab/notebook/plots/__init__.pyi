@@ -1,25 +1,23 @@
 from .architecture_drawing import morph_block
-from .charts import confusion, dots, heat, histogram, lines, roc, scatter, spectrum, tradeoff_chart
-from .evidence_charts import evidence, evidence_lines, published
+from .charts import dots, evidence, evidence_lines, heat, lines, published, roc, scatter
 from .image_grids import images, side_by_side, tiles
-from .picture import Picture
+from .picture import LOOKS, Picture, chart, render
 
 __all__ = [
+    "LOOKS",
     "Picture",
-    "confusion",
+    "chart",
     "dots",
     "evidence",
     "evidence_lines",
     "heat",
-    "histogram",
     "images",
     "lines",
     "morph_block",
     "published",
+    "render",
     "roc",
     "scatter",
     "side_by_side",
-    "spectrum",
     "tiles",
-    "tradeoff_chart",
 ]

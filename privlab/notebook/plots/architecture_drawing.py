@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Collection, Mapping, Sequence
 from difflib import SequenceMatcher
 
@@ -14,8 +15,9 @@ from privlab import models
 from privlab.notebook.plots.picture import COLOURS, Picture
 from privlab.notebook.sheet import SQUARES, figure, picture, row
 
-# Light, so that black letters read well on them, in a dark theme as in a light one; told apart by their text.
-FACES = {"convolution": "#cfe3f3", "norm": "#e4e4e4", "activation": "#fbd9b0"}
+# How a convolution, a norm and an activation begin -> a colour: light, so that black letters read well on them, in a dark theme as in
+# a light one; told apart by their text.
+FACES = {r"\d+ x \d+": "#cfe3f3", r"\w+Norm": "#e4e4e4", "ReLU|GELU": "#fbd9b0"}
 BLOCK = (1, 1)  # stage and block that a step of the morph shows: a block of the second stage, but for
 PLACES = {4: (-1, 0), 8: (-1, 0), 13: (1, 0)}
 SHORTCUT = "add the shortcut"  # the layer at which a shortcut ends; it begins where the block does
@@ -24,12 +26,8 @@ LARGE, SMALL, THUMB = 160, 96, 34  # CSS pixels of what was found, of the photog
 
 
 def kind(layer: str) -> str:
-    """What a line of `morph.outline` is: "convolution", "norm", "activation", or itself."""
-    if layer.endswith("Norm"):
-        return "norm"
-    if layer in ("ReLU", "GELU"):
-        return "activation"
-    return "convolution" if " x " in layer and not layer.startswith("maximum") else layer
+    """What a line of `morph.outline` is: one of FACES, or itself."""
+    return next((kind for kind in FACES if re.match(kind, layer)), layer)
 
 
 def marks(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[str]]:

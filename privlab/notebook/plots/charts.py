@@ -1,4 +1,7 @@
-"""Charts of measured numbers: lines, dots, points on a plane, a table in shades; of membership inference: losses, ROC, one threshold."""
+"""Charts of measured numbers: lines, dots, points on a plane, a table in shades, ROC curves. Others a lab draws itself, on a `chart`.
+
+Charts of evidence have the committed repeats, the paper's number, and the reader's own dots in one picture.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,12 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
+from privlab import ledger
+from privlab.experiments.loading import Evidence
 from privlab.metrics.roc import Curve
 from privlab.metrics.tradeoff import front as pareto_front
 from privlab.notebook.plots import picture
-from privlab.notebook.plots.picture import COLOURS, DASHES, LOOKS, Picture, Values
+from privlab.notebook.plots.picture import COLOURS, LOOKS, Picture, Values
 
 YOURS = "your run"
 
@@ -39,7 +44,7 @@ def lines(
     live: name of a line -> (x, y) of what the reader has just measured, drawn as large open triangles; yours: what the legend calls that.
     Raises ValueError for values that no axis can show, such as an exact image's infinite PSNR, or no log axis.
     """
-    figure, ax = picture.empty_chart(xlabel, ylabel, log)
+    figure, ax = picture.chart(xlabel, ylabel, log)
     for n, (name, (across, up, *spread)) in enumerate(series.items()):
         x, y = picture.column(name, across, "x" in log), picture.column(name, up, "y" in log)
         every = max(1, len(x) // 12)  # markers identify a line; on a long one they would hide it
@@ -50,29 +55,10 @@ def lines(
             ax.plot(*live[name], "^", ms=9, mfc="none", mec=LOOKS[n]["color"], mew=2)
     if live:  # of every line, so in no line's colour
         ax.plot([], [], "^", ms=9, mfc="none", mec="#555555", mew=2, label=yours)
-    if "x" in log:
-        picture.plain_decades(ax.xaxis)
-    elif x.dtype.kind == "f" and (x % 1 == 0).all():  # no tick between two whole numbers
+    if "x" not in log and x.dtype.kind == "f" and (x % 1 == 0).all():  # no tick between two whole numbers
         ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
-    picture.draw_thresholds(ax, thresholds or {}, xthresholds or {})
-    picture.legend_above(figure)
+    picture.thresholds(ax, thresholds, xthresholds)
     return picture.render(figure, alt)
-
-
-def spectrum(values: Mapping[str, Values], *, alt: str, cutoffs: Mapping[str, float] | None = None) -> Picture:
-    """Singular values on a log axis, where exact zeros have no place: the legend counts them.
-
-    values: name -> singular values, from the largest to the smallest.  cutoffs: label -> the size below which a solver ignores them.
-    """
-    series = {}
-    for name, data in values.items():
-        ordered = picture.column(name, data)
-        count = np.count_nonzero(ordered)
-        zeros = f" ({len(ordered) - count} exact zeros not shown)" if count < len(ordered) else ""
-        series[name + zeros] = (np.arange(1, count + 1), ordered[:count])
-    return lines(
-        series, xlabel="number, from the largest", ylabel="singular value", log="y", thresholds=cutoffs, alt=alt
-    )
 
 
 def dots(
@@ -95,7 +81,7 @@ def dots(
     log: whether the axis of the values is logarithmic; mean and deviation are then those of the logarithms.
     """
     live, published = live or {}, published or {}
-    figure, ax = picture.empty_chart(xlabel, "", "x" * log, height=1.1 + (0.52 if live else 0.44) * len(groups))
+    figure, ax = picture.chart(xlabel, "", "x" * log, height=1.1 + (0.52 if live else 0.44) * len(groups))
     up, down = (0.24, -0.02) if live else (0.14, 0.14)
     scaled, back = (np.log, np.exp) if log else (np.asarray, np.asarray)
     bar: dict[str, Any] = {"fmt": "|", "ms": 10, "mew": 2.5, "elinewidth": 2, "color": COLOURS[0]}
@@ -113,85 +99,55 @@ def dots(
             ax.plot(published[name], row, "D", ms=9, mfc="none", mec=COLOURS[1], mew=2, label="the paper")
     ax.set_yticks(range(len(groups)), [textwrap.fill(name, 24, break_long_words=False) for name in groups])
     ax.set_ylim(len(groups) - 0.5, -0.5)
-    if log:
-        picture.plain_decades(ax.xaxis)
-    else:
+    if not log:
         ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))  # few, as long names leave little room
     ax.grid(axis="y", visible=False)
-    picture.draw_thresholds(ax, {}, xthresholds or {})
-    picture.legend_above(figure, handlelength=1.5)
-    return picture.render(figure, alt)
+    picture.thresholds(ax, None, xthresholds)
+    return picture.render(figure, alt, sample=1.5)
 
 
-def scatter(groups: Mapping[str, Values], *, xlabel: str, ylabel: str, alt: str, front: Sequence[str] = ()) -> Picture:
+def scatter(groups: Mapping[str, Values], *, xlabel: str, ylabel: str, alt: str, front: bool = False) -> Picture:
     """Dots on a plane, up to fourteen groups told apart by colour and marker.
 
     groups: name -> (n, 2), or (2,) for a single dot.  Without labels the axes have no numbers.
-    front: names; if given, a large mark stands at the mean of each group, and a dashed line joins those of these names.
+    front: whether a large mark stands at the mean of each group, and a dashed line joins those that no other beats, further to the
+        right and further down: the Pareto front, whose names are told to a listener, too.
     """
-    figure, ax = picture.empty_chart(xlabel, ylabel, height=4.2)
+    figure, ax = picture.chart(xlabel, ylabel, height=4.2)
     points = {name: picture.column(name, values).reshape(-1, 2) for name, values in groups.items()}
     for n, (name, of) in enumerate(points.items()):
         look = LOOKS[n] | {"linestyle": "none"}
         ax.plot(*of.T, ms=4 if front else 6, alpha=0.45 if front else 0.75, **look)
         ax.plot(*(of.mean(0)[:, None] if front else [[], []]), ms=10, label=name, **look)
     if front:
-        ax.plot(*np.array([points[name].mean(0) for name in front]).T, "--", color="#555555", linewidth=1, zorder=0)
+        means = {name: tuple(of.mean(0).tolist()) for name, of in points.items()}
+        best = pareto_front(means)
+        ax.plot(*zip(*map(means.get, best), strict=True), "--", color="#555555", linewidth=1, zorder=0)
+        alt = f"{alt} On the front: {', '.join(best)}."
     if not xlabel:
         ax.set(xticks=[], yticks=[])
-    picture.legend_above(figure, handlelength=1.5)
-    return picture.render(figure, alt)
-
-
-def tradeoff_chart(
-    points: Mapping[str, Values],
-    cards: Mapping[str, Picture] | None = None,
-    *,
-    alt: str,
-    ylabel: str = "attack accuracy (%)",
-) -> Picture:
-    """Each defence where its mean lies, its draws as small marks, and a line through those that no other beats in both.
-
-    points: name -> (draws, 2), task accuracy and attack accuracy of each draw, in percent; up to fourteen.
-    cards: name -> what to show of it below the chart, such as the reconstructions, of which one at a time is unfolded.
-    """
-    means = {name: (float(np.mean(of, 0)[0]), float(np.mean(of, 0)[1])) for name, of in points.items()}
-    best = pareto_front(means)
-    chart = scatter(points, xlabel="task accuracy (%)", ylabel=ylabel, alt=alt, front=best)
-    words = {
-        name: f"{name}: task {x:.1f}, attack {y:.1f}{', on the front' * (name in best)}"
-        for name, (x, y) in means.items()
-    }
-    folded, opens = "", " open"
-    for name, card in (cards or {}).items():
-        folded += f'<details name="{html.escape(alt)}"{opens}><summary>{html.escape(words[name])}</summary>{card.html}</details>'
-        opens = ""
-    return Picture(chart.html + folded, f"{alt} {'; '.join(words.values())}")
+    return picture.render(figure, alt, sample=1.5)
 
 
 def heat(
-    matrix: Sequence[Sequence[float]] | Values,
+    matrix: Values,
     *,
     rows: Sequence[str],
     columns: Sequence[str],
-    xlabel: str,
-    ylabel: str,
+    xlabel: str = "",
+    ylabel: str = "",
     unit: str,
     alt: str,
-    words: Sequence[Sequence[str]] | None = None,
-    **ends: float,
 ) -> Picture:
     """A table of numbers with one decimal, shaded from dark for the smallest to light for the largest.
 
     matrix: (rows, columns). A NaN cell, for what was not measured, stays blank.  unit: of the numbers, which stands above them.
-    words: (rows, columns), to be read in place of the numbers.  ends: vmin and vmax of the shades, if these are others.
     """
     import pandas as pd  # not at the top: it takes a second
 
-    names = {"index": pd.Index(rows, name=ylabel or None), "columns": pd.Index(columns, name=xlabel or None)}
-    values = pd.DataFrame(picture.column("matrix", matrix), **names)  # type: ignore[arg-type]
-    table = values.style if words is None else pd.DataFrame(words, **names).style
-    table.background_gradient("cividis", axis=None, gmap=values, text_color_threshold=0.18, **ends)
+    index, across = pd.Index(rows, name=ylabel or None), pd.Index(columns, name=xlabel or None)
+    table = pd.DataFrame(picture.column("matrix", matrix), index, across).style
+    table.background_gradient("cividis", axis=None, text_color_threshold=0.18)
     table.format(precision=1, na_rep="").highlight_null(props="background-color:transparent")
     look = "text-align:center;padding:.3em .4em;white-space:pre-line"
     table.set_caption(unit).set_table_styles([{"selector": "*", "props": look}])
@@ -201,69 +157,119 @@ def heat(
     return Picture(f"<div {scrolled}>{markup}</div>", alt)
 
 
-def histogram(groups: Mapping[str, Values], *, xlabel: str, alt: str) -> Picture:
-    """How the values of two groups are spread on a log axis, one outline over the other: members' losses and non-members', say.
+def roc(curves: Mapping[str, Sequence[Curve]], *, alt: str, mark: Sequence[float] = (0.1, 1)) -> Picture:
+    """ROC curves in percent on two log axes, where the false positive rates that matter take up half of the width.
 
-    groups: name -> values above 0, of any number: a height is a share of the group. All have the same 40 bins, equally wide on the axis.
-    Source: Zhang et al. 2024, figure 12.
-    """
-    import seaborn  # not at the top: it brings scipy.stats, a second
-
-    figure, ax = picture.empty_chart(xlabel, "share of the group", "x")
-    columns = {f"{name} ({len(values):,})": picture.column(name, values, True) for name, values in groups.items()}
-    every = np.concatenate([*columns.values()])
-    edges = np.linspace(np.log10(every.min()), np.log10(every.max()), 41)  # seaborn counts on the axis, which has logs
-    looks = zip(columns.items(), COLOURS[1::-1], DASHES, ("//", "\\\\"), strict=False)
-    for (name, values), colour, dash, hatch in looks:
-        outline: dict[str, Any] = {"edgecolor": colour, "linestyle": dash, "linewidth": 1.8, "hatch": hatch}
-        shares = {"stat": "proportion", "bins": [*edges], "element": "step", "label": name, "ax": ax}
-        seaborn.histplot(x=values, facecolor=(colour, 0.16), **shares, **outline)
-    picture.plain_decades(ax.xaxis)
-    picture.legend_above(figure)
-    return picture.render(figure, alt)
-
-
-def roc(curves: Mapping[str, Sequence[Curve]], *, alt: str, mark: Sequence[float] = (0.001, 0.01)) -> Picture:
-    """ROC curves on two log axes, where the false positive rates that matter take up half of the width.
-
-    curves: name -> one curve a target or seed; several are thin lines.  mark: FPRs where a dotted line stands, if they lie on the axis.
+    curves: name -> one curve a target or seed; several are thin lines.  mark: FPRs, in percent, where a dotted line stands, if they
+        lie on the axis.
     A curve starts at the lowest FPR that it resolves, one false positive: left of it nothing was measured, and left of all of them
     the axis ends. A TPR of zero has no place on a log axis, so a curve that starts there comes up from below.
     Source: Carlini et al. 2022; Zhang et al. 2024, figure 2.
     """
-    left = min(0.1, *(one.fpr[one.fpr > 0][0] for several in curves.values() for one in several))  # .1: always an axis
-    figure, ax = picture.empty_chart("false positive rate", "true positive rate", "xy", height=4.8)
-    ax.plot([left, 1], [left, 1], color="#777777", linewidth=1, zorder=1, label="chance")
-    for n, (name, several) in enumerate(curves.items()):
+    left = 100 * min(0.1, *(one.fpr[one.fpr > 0][0] for several in curves.values() for one in several))
+    figure, ax = picture.chart("false positive rate (%)", "true positive rate (%)", "xy", height=4.8)
+    ax.plot([left, 100], [left, 100], color="#777777", linewidth=1, zorder=1, label="chance")
+    for look, (name, several) in zip(LOOKS, curves.items(), strict=False):
         label, width = (name, 1.8) if len(several) == 1 else (f"{name} ({len(several)} curves)", 0.9)
         for one in several:
             seen = (one.fpr > 0) & (np.diff(one.fpr, append=2) > 0)  # the best TPR of each FPR
-            ax.step(
-                one.fpr[seen],
-                one.tpr[seen],
-                where="post",
-                **LOOKS[n] | {"marker": "", "linewidth": width, "label": label},
-            )
-    ax.set(xlim=(left, 1), ylim=(left, 1))
-    for axis in (ax.xaxis, ax.yaxis):
-        picture.plain_decades(axis, lambda rate, _: f"{100 * rate:.12g}%")
-    picture.draw_thresholds(ax, {}, {f"FPR {100 * rate:g}%": rate for rate in mark if rate >= left})
-    picture.legend_above(figure)
+            thin = look | {"marker": "", "linewidth": width, "label": label}
+            ax.step(100 * one.fpr[seen], 100 * one.tpr[seen], where="post", **thin)
+    ax.set(xlim=(left, 100), ylim=(left, 100))
+    picture.thresholds(ax, None, {f"FPR {rate:g}%": rate for rate in mark if rate >= left})
     return picture.render(figure, alt)
 
 
-def confusion(tp: int, fn: int, fp: int, tn: int, *, alt: str) -> Picture:
-    """What one threshold makes of members and non-members: four counts, each with its share of the row, shaded by it.
+def evidence(
+    kept: Evidence,
+    mine: Evidence | None,
+    rows: Mapping[str, str],
+    *,
+    xlabel: str,
+    published: Mapping[str, float] | None = None,
+    log: bool = False,
+) -> Picture:
+    """Every repeat of the evidence as a dot, a row for each name, beside what was just measured; it describes itself.
 
-    tp, fn: members that the attack calls members, and non-members.  fp, tn: the same of non-members. There are some of both.
+    kept: the committed evidence, which may be empty.  mine: measured live; None where the lab measures nothing here.
+    rows: label -> name of a value, such as psnr[cifar10, swin], or a difference of two, "psnr[a] - psnr[b]", taken repeat by repeat.
+    published: label -> the paper's number.  log: whether the axis is logarithmic.
+    Raises ValueError where no row has a value, KeyError for a name that the evidence does not know.
     """
-    table, rates = np.array([[tp, fn], [fp, tn]]), [["TPR", "FNR"], ["FPR", "TNR"]]
-    of = table.sum(1)
-    shares = table / of[:, None]
-    return heat(
-        shares,
-        words=[[f"{table[i, j]:,}\n{rates[i][j]} {100 * shares[i, j]:.3g}%" for j in (0, 1)] for i in (0, 1)],
-        rows=[f"{of[0]:,} members", f"{of[1]:,} non-members"],
-        columns=["called a member", "called a non-member"],
-        xlabel="", ylabel="", unit=f"balanced accuracy {shares.trace() / 2:.3f}", alt=alt, vmin=0, vmax=1,
+    live = {label: mine[name] for label, name in rows.items() if mine is not None and name in mine}
+    groups = {label: kept[name] for label, name in rows.items() if len(kept) and (name in kept or label not in live)}
+    groups = {label: groups.get(label, np.array([])) for label in rows if label in groups or label in live}
+    if not groups:
+        raise ValueError(f"{kept!r}, and nothing was measured live: there is nothing to draw")
+    printed = {label: number for label, number in (published or {}).items() if label in groups}
+    spoken = []
+    for label, values in groups.items():
+        said = [f"{values.mean():.3g} ± {values.std(ddof=1):.2g}"] if len(values) > 1 else [f"{v:.3g}" for v in values]
+        said += [f"yours {live[label].mean():.3g}"] if label in live else []
+        said += [f"the paper {printed[label]:g}"] if label in printed else []
+        spoken.append(f"{label}: {', '.join(said)}")
+    each, yours = _called(kept, mine)
+    alt = f"{xlabel}. {'; '.join(spoken)}. {kept!r}."
+    return dots(groups, xlabel=xlabel, alt=alt, published=printed, live=live, log=log, each=each, yours=yours)
+
+
+def published(table: str, rows: Mapping[str, str], **where: str) -> dict[str, float]:
+    """The paper's numbers for the rows of a chart: published("zhang2024_table5", {"Swin": "Swin-T"}, metric="psnr", dataset="CIFAR10").
+
+    table: as `ledger.papers.tables` names it.  rows: label -> what the paper's row is called, in any of its columns.
+    where: column -> what stands in it, until each row is the only one.  Raises ValueError for a row that none or several of its lines fit.
+    """
+    frame = ledger.papers.table(table)
+    for column, value in where.items():
+        frame = frame[frame[column] == value]
+    found = {label: frame.loc[(frame == name).any(axis=1), "mean"] for label, name in rows.items()}
+    if wrong := [label for label, means in found.items() if len(means) != 1]:
+        several = f"{len(found[wrong[0]])} rows of {table} with {where} are called {rows[wrong[0]]!r}"
+        raise ValueError(f"{several}; name one, by {', '.join(frame.columns[:3])}")
+    return {label: float(means.item()) for label, means in found.items()}
+
+
+def evidence_lines(
+    kept: Evidence,
+    mine: Evidence | None,
+    series: Mapping[str, Mapping[float | str, str]],
+    *,
+    xlabel: str,
+    ylabel: str,
+    log: str = "",
+    thresholds: Mapping[str, float] | None = None,
+) -> Picture:
+    """Mean and standard deviation of the evidence along an axis, a line for each label, with the reader's own points.
+
+    series: label -> {x: name of a value}, such as {"Swin": {0.01: "psnr[swin, noise_0p01]"}}.
+    kept, mine, log, thresholds: as in `evidence` and `lines`.  Raises ValueError where nothing is measured.
+    """
+    drawn, live = _points(kept, series), {label: points[:2] for label, points in _points(mine, series).items()}
+    (committed, yours), shown = _called(kept, mine), kept
+    about = f"{committed}, mean ± std"
+    if not drawn:
+        drawn, live, shown, about = live, {}, mine or kept, "your run alone"
+    if not drawn:
+        raise ValueError(f"{kept!r}, and nothing was measured live: there is nothing to draw")
+    spoken = [f"{label} from {y[0]:.3g} at {x[0]} to {y[-1]:.3g} at {x[-1]}" for label, (x, y, *_) in drawn.items()]
+    return lines(
+        drawn, xlabel=f"{xlabel}; {about}", ylabel=ylabel, log=log, thresholds=thresholds,
+        live={label: points for label, points in live.items() if label in drawn}, yours=yours,
+        alt=f"{ylabel} against {xlabel}: {'; '.join(spoken)}. {shown!r}.",
     )  # fmt: skip
+
+
+def _points(of: Evidence | None, series: Mapping[str, Mapping[float | str, str]]) -> dict[str, list[np.ndarray]]:
+    """x, mean and standard deviation along each line, of the names that are there; a line without any is left out."""
+    lines = {}
+    for label, names in series.items():
+        if there := {x: of[name] for x, name in names.items() if of is not None and name in of}:
+            values = np.array([*there.values()])
+            lines[label] = [np.array([*there]), values.mean(1), values.std(1, ddof=values.shape[1] > 1)]
+    return lines
+
+
+def _called(kept: Evidence, mine: Evidence | None) -> tuple[str, str]:
+    """What a legend calls the evidence, and the reader's run: with its size, where the evidence has another."""
+    committed = f"committed: {len(kept)} repeat{'s' * (len(kept) != 1)} at {kept.size}"
+    return committed, f"{YOURS}, at {mine.size}" if mine and len(kept) and mine.size != kept.size else YOURS

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,7 @@ LOOKS = [
 CHART = 5.0  # inches, 480 px on a page, as a drawing: on a telephone its letters of 10 points still have 9 pixels
 DPI = 144  # one and a half pixels of the picture to a pixel of the page
 
-Values = Sequence[float] | np.ndarray | Tensor
+Values = Sequence[Any] | np.ndarray | Tensor  # numbers; of an axis, words, too
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,14 +57,13 @@ class Picture:
         return self.html
 
 
-def empty_chart(xlabel: str, ylabel: str, log: str = "", height: float = 3.4) -> tuple[Figure, Axes]:
-    """An empty chart. It belongs to no window manager, so it is gone once it is rendered.
+def chart(xlabel: str, ylabel: str, log: str = "", height: float = 3.4) -> tuple[Figure, Axes]:
+    """An empty chart, for `render` once it is drawn on. It belongs to no window manager, so it is gone then.
 
     log: the axes that are logarithmic: "", "x", "y" or "xy".  height: in inches.
     """
     figure = Figure(figsize=(CHART, height), dpi=DPI, layout="constrained")
-    ax = figure.add_subplot()
-    ax.set(xscale="log" if "x" in log else "linear", yscale="log" if "y" in log else "linear")
+    ax = figure.add_subplot(xscale="log" if "x" in log else "linear", yscale="log" if "y" in log else "linear")
     ax.set_xlabel(xlabel, wrap=True)
     ax.set_ylabel(textwrap.fill(ylabel, round(8 * height)))
     ax.spines[["top", "right"]].set_visible(False)
@@ -73,7 +72,7 @@ def empty_chart(xlabel: str, ylabel: str, log: str = "", height: float = 3.4) ->
     return figure, ax
 
 
-def column(name: str, values: Values | Sequence[str], log: bool = False) -> np.ndarray:
+def column(name: str, values: Values, log: bool = False) -> np.ndarray:
     """Values as float64, words as they are.  Raises ValueError, which names them, for what no axis can show, or no log axis."""
     array = np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values)
     if array.dtype.kind == "U":
@@ -84,44 +83,48 @@ def column(name: str, values: Values | Sequence[str], log: bool = False) -> np.n
     return array
 
 
-def draw_thresholds(ax: Axes, across: Mapping[str, float], upright: Mapping[str, float]) -> None:
+def thresholds(ax: Axes, across: Mapping[str, float] | None, upright: Mapping[str, float] | None) -> None:
     """Thin lines below the data: across the chart at label -> y, named on its right, and upright at label -> x, named above it."""
     line: dict[str, Any] = {"color": "#555555", "linestyle": (0, (1, 1)), "linewidth": 1.2, "zorder": 1}
     text: dict[str, Any] = {"textcoords": "offset points", "fontsize": 10}
-    for label, y in across.items():
+    for label, y in (across or {}).items():
         ax.axhline(y, **line)
         ax.annotate(textwrap.fill(label, 12), (1, y), (4, 0), ax.get_yaxis_transform(), va="center", **text)
-    for label, x in upright.items():
+    for label, x in (upright or {}).items():
         ax.axvline(x, **line)
         ax.annotate(label, (x, 1), (0, 2), ax.get_xaxis_transform(), ha="center", va="bottom", **text)
 
 
-def plain_decades(axis: Axis, written: str | Callable[[float, float], str] = "{x:g}") -> None:
+def render(figure: Figure, alt: str, sample: float = 3.2) -> Picture:
+    """A chart with its alt text and a legend above it, as a lossless WebP, which takes a quarter of a PNG's room.
+
+    sample: how long the legend draws a look, in heights of a letter: 3.2 shows a dash, 1.5 is enough for a mark.
+    """
+    for axis in (figure.axes[0].xaxis, figure.axes[0].yaxis):
+        if axis.get_scale() == "log":
+            _plain_decades(axis)
+    _legend_above(figure, sample)
+    file = io.BytesIO()
+    figure.savefig(file, format="webp", dpi=DPI, pil_kwargs={"lossless": True, "method": 1, "quality": 20})
+    return Picture(img(file, alt, round(figure.get_figwidth() * 96)), alt)
+
+
+def _plain_decades(axis: Axis) -> None:
     """Ticks of a log axis as numbers that everybody reads: powers of ten, and between them others where these are few."""
     low, high = axis.get_view_interval()
     between = range(1, 10) if high < 4 * low else (1, 2, 5) if high < 30 * low else (1,)
     axis.set_major_locator(LogLocator(subs=between))
-    axis.set_major_formatter(written)
+    axis.set_major_formatter("{x:g}")
     axis.set_minor_locator(NullLocator())  # small ticks take as long to draw as all the rest of a figure
 
 
-def legend_above(figure: Figure, handlelength: float = 3.2) -> None:
-    """A legend above the chart with an entry for each label, in as many columns as fit; none for a single label.
-
-    handlelength: of a sample, in heights of a letter: 3.2 shows a dash, 1.5 is enough for a mark.
-    """
+def _legend_above(figure: Figure, sample: float) -> None:
+    """An entry for each label, in as many columns as fit; no legend for a single label."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
     entries = {textwrap.fill(label, 44): handle for label, handle in zip(labels, handles, strict=True)}
     for columns in (5, 4, 3, 2, 1) if len(entries) > 1 else ():
-        look = {"ncols": columns, "handlelength": handlelength, "frameon": False}
+        look = {"ncols": columns, "handlelength": sample, "frameon": False}
         legend = figure.legend(entries.values(), entries.keys(), loc="outside upper left", **look)
         if columns == 1 or legend.get_window_extent().width <= 0.97 * figure.bbox.width:
             return
         legend.remove()
-
-
-def render(figure: Figure, alt: str) -> Picture:
-    """The figure with its alt text: a lossless WebP, which takes a quarter of a PNG's room."""
-    file = io.BytesIO()
-    figure.savefig(file, format="webp", dpi=DPI, pil_kwargs={"lossless": True, "method": 1, "quality": 20})
-    return Picture(img(file, alt, round(figure.get_figwidth() * 96)), alt)

@@ -9,7 +9,6 @@ import re
 
 import numpy as np
 import pytest
-import torch
 from colorspacious import cspace_convert, deltaE
 from markup import Page
 from matplotlib import pyplot
@@ -23,21 +22,16 @@ from privlab.notebook.plots import picture
 
 WORDS = "attack accuracy on the photographs that the victim never saw, over all of its epochs"
 MODEL = "vit_tiny_patch16_224.augreg_in21k: labels, on the victim's training images"
-LOSSES = {"members": [0.1, 0.2, 0.2, 0.9], "non-members": [0.5, 1.0, 2.0, 4.0, 8.0]}
 DRAW = {
     "lines": lambda alt: plots.lines(
         {"float64": ([1, 2, 4], [3, 2, 1], [0.1, 0.2, 0.1]), MODEL: ([1, 2, 4], [2, 2, 1])},
         xlabel=WORDS, ylabel=WORDS, thresholds={"threshold on the loss": 1.5}, xthresholds={"limit": 3}, alt=alt,
     ),
-    "spectrum": lambda alt: plots.spectrum({"G": torch.tensor([1.0, 10.0, 0.1])}, cutoffs={"float32": 1e-3}, alt=alt),
     "dots": lambda alt: plots.dots({MODEL: [0.525, 0.675], "CNN": [0.5]}, xlabel=WORDS, published={"CNN": 2.5}, alt=alt),
-    "log dots": lambda alt: plots.dots({"without stage 1's": [0.25, 2.2, 0.7]}, xlabel="norm", log=True, alt=alt),
     "narrow log dots": lambda alt: plots.dots({"a": [0.6, 0.95, 0.7]}, xlabel="norm", log=True, alt=alt),
     "scatter": lambda alt: plots.scatter(
         {f"an attack with a name, number {n}": [n, n] for n in range(14)}, xlabel="rank", ylabel="dB", alt=alt
     ),
-    "tradeoff": lambda alt: plots.tradeoff_chart({"none": [[96, 70], [98, 74]], "RoLSS": [[90, 60]]}, alt=alt),
-    "histogram": lambda alt: plots.histogram(LOSSES, xlabel="loss", alt=alt),
     "roc": lambda alt: plots.roc({MODEL: [curve(np.arange(2_000), np.arange(2_000) % k > 0) for k in (2, 3)]}, alt=alt),
 }  # fmt: skip
 
@@ -80,7 +74,7 @@ def test_it_has_its_alt_text_fits_the_column_is_legible_and_no_words_touch(name,
 
 def test_nothing_is_drawn_without_an_alt_text():
     with pytest.raises(ValueError, match="tells a listener nothing; say in a sentence what the figure shows"):
-        DRAW["histogram"]("  \n")
+        DRAW["dots"]("  \n")
 
 
 def test_groups_differ_in_more_than_colour(figures):
