@@ -9,7 +9,7 @@ from scipy.stats import spearmanr
 
 from privlab import data
 from privlab.attacks import model_inversion
-from privlab.attacks.model_inversion import distillation, evaluation, gans
+from privlab.attacks.model_inversion import evaluation, gans
 from privlab.defences import architecture, dp_sgd, regularisers
 from privlab.experiments import Size, experiment, tiled
 from privlab.experiments.protocol import Settings, Values
@@ -206,7 +206,7 @@ def stronger_attacks(
         plg_mi = gans.plg_mi(draw.public, victim, recipe, each=labelled, **quiet)
         once = dict(quiet, seed=seed, epochs=3, batch_size=64)
         beside = [
-            distillation.distil(victim, student, draw.public, model={**shape, "in_chans": draw.public.shape[1]}, **once)
+            gans.distil(victim, student, draw.public, model={**shape, "in_chans": draw.public.shape[1]}, **once)
             for student, shape in [*STUDENTS.items()][:students]
         ]
         ppa = model_inversion.ppa(**(one_each | dict(candidates=2 * take)), pool=500, views=10)
