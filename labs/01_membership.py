@@ -26,7 +26,6 @@
 # **overfitting level**, **true-positive rate**, **shadow model**, **balanced accuracy**, **ROC**.
 
 # %%
-import warnings
 
 from privlab import compute, data, experiments, models
 from privlab.attacks import membership_inference
@@ -353,7 +352,6 @@ if victim:
 # of them at such a rate: compare a curve with the dots of your own run.
 
 # %%
-warnings.filterwarnings("ignore", "fpr=")  # few non-members; the interval says so
 scores = {a: [(-loss, member) for loss, member in [loss_of(a)]] for a in answers}
 found = {a: roc.tpr_at(*each, fpr=0.01) for a, (each,) in scores.items()}
 curves = {a: [roc.curve(*each)] for a, (each,) in scores.items()}

@@ -81,7 +81,7 @@ def test_neither_a_client_nor_a_search_writes_into_a_models_buffers(derivative):
 
 
 def test_client_and_searches_differentiate_whatever_the_caller_has_switched_off(small):
-    public, x = generators.eigenfaces(images(20), width=5), images()
+    public, x = generators.Eigenfaces(images(20), width=5), images()
     found = []
     for mode in (torch.enable_grad, torch.no_grad):
         with mode():

@@ -24,7 +24,6 @@
 # *About 12 minutes. You need* lab 02.
 
 # %%
-import warnings
 
 from privlab import compute, experiments
 from privlab.experiments.victims import shadow_fleets
@@ -84,7 +83,6 @@ text(
 # Every network is the victim once. Each thin line is a victim.
 
 # %%
-warnings.filterwarnings("ignore", "fpr=")  # few non-members; the interval says so
 asked = shadow_fleets.shown(NAME, profile, [*names.values()], device)
 answers = dict(zip(names, asked.values(), strict=True))
 

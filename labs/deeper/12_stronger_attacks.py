@@ -128,10 +128,7 @@ grown, screen = {}, display(display_id=True)
 
 
 def grow(done, adversary):
-    latents = model_inversion.generators.normal(
-        8, 64, seed, public[:1].float().to(device)
-    )
-    grown[f"epoch {done}"] = adversary.synthesise(latents).cpu()
+    grown[f"epoch {done}"] = adversary.synthesise(adversary.sample(8, seed)).cpu()
     alt = f"Eight pictures of KEDMI's generator after {', '.join(grown)}."
     screen.update(plots.images(grown, alt=alt))
 

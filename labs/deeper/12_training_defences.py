@@ -121,7 +121,7 @@ guess
 
 # %%
 try:
-    here.network(body, defences=(dp_sgd.dp(epsilon=50.0, delta=1e-3),))
+    here.network(body, defences=(dp_sgd.DP(epsilon=50.0, delta=1e-3),))
     refused = ""
 except ValueError as error:
     refused = str(error)
@@ -133,8 +133,7 @@ guess.against(MIXES if "BatchNorm" in refused else "yes")
 # $\varepsilon = 50$, which is hardly a promise, and already expensive: among 140 photographs there is little to hide in.
 
 # %%
-epochs = here.recipe.epochs
-table = resistant_architectures.kinds(epochs, 2)
+table = resistant_architectures.kinds(2)
 found = {
     label: resistant_architectures.attacked(here, body, table[kind])[0]
     for label, kind in {

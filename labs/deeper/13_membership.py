@@ -137,7 +137,7 @@ settings = experiments.find(NAME).size(mine.size).settings
 pair = defended_client.Pair(mine.repeats[0], settings["members"], settings["epochs"])
 network = models.build(settings["model"], seed=seed, **settings["changes"])
 count = sum(p.numel() for p in network.parameters())
-private = dp_sgd.dp(epsilon=50.0, delta=1e-3)
+private = dp_sgd.DP(epsilon=50.0, delta=1e-3)
 multiplier = private.noise(pair.recipe, settings["members"])
 print(f"epsilon 50: a deviation of {multiplier:.2f} on each of {count:,} numbers,")
 print(f"{multiplier * count**0.5:,.0f} times the length of one image's cut gradient")

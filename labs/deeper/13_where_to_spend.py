@@ -30,7 +30,7 @@ from inspect import getsource
 from privlab import compute, experiments, models
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import adaptive
-from privlab.defences import noise_budget, updates
+from privlab.defences import perturbation, updates
 from privlab.experiments.victims import defended_client
 from privlab.notebook import checks, plots, text, widgets
 
@@ -103,11 +103,11 @@ checks.verify("13.deviation", deviation)
 # each, this is least where tensor $i$ gets energy in proportion to $\sqrt{a_i n_i}$.
 
 # %%
-print(getsource(noise_budget.measured).split('"""')[2])
+print(getsource(perturbation.measured).split('"""')[2])
 
 # %%
 numbers = {name: p.numel() for name, p in client.network.named_parameters()}
-measured = noise_budget.measured(client.network)
+measured = perturbation.measured(client.network)
 by_part = {
     part: {
         "share of the numbers": sum(numbers[n] for n in names) / sum(numbers.values()),

@@ -1,8 +1,8 @@
 """What does a representation know that nobody asked it? A probe reads a hidden attribute off the features of a model.
 
-The attacker has images of their own, the victim's features of these, (n, width) of `privlab.models.representations`, and knows the
-attribute of each, (n,) whole numbers: the auxiliary set. They fit a probe on it and ask it about the features of somebody else's image.
-(Zhang et al. 2024, section 3.1.2; Song and Shmatikov 2020 call it overlearning.)
+The attacker has images of their own, the victim's features of these, (n, width) of `models.representations`, and the attribute of each,
+(n,) whole numbers: the auxiliary set. A probe is fitted on it and asked about the features of somebody else's image (Zhang et al. 2024,
+section 3.1.2; Song and Shmatikov 2020 call it overlearning).
 """
 
 from __future__ import annotations
@@ -46,10 +46,8 @@ class Probe(NamedTuple):
     def score(self, features: Tensor, attribute: Tensor) -> Score:
         """Its score on images that it was not fitted on.  Raises ValueError for values that the auxiliary set alone has."""
         truth = attribute.numpy()
-        if extra := sorted(set(self.pipeline.classes_.tolist()) - set(truth.tolist())):
-            raise ValueError(
-                f"attribute: no attacked image has the values {extra}; leave them out of the auxiliary set"
-            )
+        if extra := sorted({*self.pipeline.classes_.tolist()} - {*truth.tolist()}):
+            raise ValueError(f"attribute: no attacked image has the values {extra}; leave them out of the other set")
         values: list[float] = []
         for said in (self(features).numpy(), np.full(len(truth), self.commonest)):
             macro = f1_score(truth, said, labels=np.unique(truth), average="macro", zero_division=0)
@@ -62,10 +60,8 @@ def probe(
 ) -> Probe:
     """Fit a probe on the auxiliary set, whose mean and deviation standardise the features.
 
-    kind: "mlp", two layers with 64 hidden units (Adam at 1e-3, batches of 200, up to 50 epochs); "linear", a logistic regression: what can
-        be read off by weighing features.
-    width: first reduce the features to so many principal components of the auxiliary set. A wider representation gives a probe more
-        to work with; at equal width two architectures compare fairly.
+    kind: "mlp", two layers with 64 hidden units (Adam at 1e-3, batches of 200, up to 50 epochs); "linear", a logistic regression.
+    width: first reduce the features to so many principal components of the auxiliary set; at equal width two architectures compare fairly.
     seed: of weights and order; same seed, same probe.
     Raises ValueError for shapes that do not fit, another kind, an attribute with a single value, more components than there are.
     Source: Zhang et al. 2024, sections 3.1.2 and 4.1, which name neither the width nor the recipe of the probe.
@@ -73,9 +69,7 @@ def probe(
     x, truth = features.double().numpy(), attribute.numpy()
     values, counts = np.unique(truth, return_counts=True)
     if truth.shape != (len(x),) or len(values) < 2:
-        raise ValueError(
-            f"attribute: got {truth.shape} of values {values}; give one of several to each of {len(x)} images"
-        )
+        raise ValueError(f"attribute: got {truth.shape} of values {values}; give one of several to each of {len(x)}")
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} is not known; try {' or '.join(map(repr, KINDS))}")
     steps: list[Any] = [] if width is None else [PCA(width, svd_solver="full"), StandardScaler()]
@@ -91,9 +85,8 @@ def over_epochs(
 ) -> list[float]:
     """Accuracy of the MLP probe on the attacked images after each epoch of its own training (Zhang et al. 2024, Figure 3b).
 
-    auxiliary, attacked: pairs of features and attribute.
-    Its batches come in another order than those of `probe`: scikit-learn's `partial_fit` begins from `seed` in each call, so every epoch
-    but the first takes the images in one and the same order.
+    auxiliary, attacked: pairs of features and attribute.  Every epoch but the first takes the images in the same order: scikit-learn's
+        `partial_fit` begins from `seed` in each call.
     """
     scale, classifier = StandardScaler(), MLPClassifier((HIDDEN,), random_state=seed)
     x, truth = scale.fit_transform(auxiliary[0].double().numpy()), auxiliary[1].numpy()

@@ -1,3 +1,3 @@
-from . import architecture, dp_sgd, noise_budget, perturbation, regularisers, updates
+from . import architecture, dp_sgd, perturbation, regularisers, updates
 
-__all__ = ["architecture", "dp_sgd", "noise_budget", "perturbation", "regularisers", "updates"]
+__all__ = ["architecture", "dp_sgd", "perturbation", "regularisers", "updates"]

@@ -1,6 +1,6 @@
-"""Architectures that resist model inversion: skip connections cut or weakened in the last stages (Koh et al. 2024, section 5).
+"""Architectures that resist model inversion: skip connections cut or weakened in the last stages, which an attack's gradients pass first.
 
-Gradients of an attack reach the early stages through the last one, so that is where a missing shortcut costs the attacker most.
+Source: Koh et al. 2024, section 5.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from privlab.models import skip_connections
 from privlab.training import Recipe
 from privlab.training.defence import Defence
 
-ADDITIVE, CONCATENATIVE = 0.2, 0.01  # SSF's k: Koh et al. 2024, section 5.2
-
 
 @dataclass(frozen=True)
 class Cut(Defence):
@@ -25,22 +23,15 @@ class Cut(Defence):
 
     stages: (place, k, fraction) each. place: 1 for the last stage that has shortcuts, 2 for the one before it. k: in [0, 1], 0 removes
         them; None for SSF's own, 0.2 where skips are added and 0.01 where they are joined. fraction: in (0, 1], of the stage's last blocks.
-    after: epochs that the model first trains in full.  epochs: what the recipe must have in all; None for any number.
+    after: epochs that the model first trains in full.
     """
 
     stages: tuple[tuple[int, float | None, float], ...]
     after: int = 0
-    epochs: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "stages", tuple(tuple(each) for each in self.stages))  # JSON knows lists alone
 
     def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
-        if self.epochs is not None and self.epochs != recipe.epochs:
-            raise ValueError(
-                f"full={self.after} and rest={self.epochs - self.after} add up to {self.epochs} epochs, and the recipe has "
-                f"{recipe.epochs}; give rest={max(1, recipe.epochs - self.after)}, or a recipe with epochs={self.epochs}"
-            )
+        if self.after >= recipe.epochs:
+            raise ValueError(f"full={self.after} of {recipe.epochs} epochs leave none without skips; give fewer")
         self.shape(copy.deepcopy(model), self.after)  # says what cannot be cut
 
     def shape(self, model: Any, epoch: int) -> bool:
@@ -49,10 +40,8 @@ class Cut(Defence):
             return False
         stages = [*skip_connections.stages(model)][::-1]  # all found first: a stage that is cut counts no longer
         if len(stages) < (most := max(place for place, _, _ in self.stages)):
-            raise ValueError(
-                f"stages: {type(model).__name__} has shortcuts in {len(stages)} of its stages, and {most} are to be cut"
-            )
-        own = CONCATENATIVE if isinstance(model, DenseNet) else ADDITIVE
+            raise ValueError(f"stages: {type(model).__name__} has shortcuts in {len(stages)} of its stages, not {most}")
+        own = 0.01 if isinstance(model, DenseNet) else 0.2  # Koh et al. 2024, section 5.2
         for place, k, fraction in self.stages:
             skip_connections.cut(model, stages[place - 1], own if k is None else k, fraction)
         model.cuts = (*done, self)
@@ -78,10 +67,11 @@ def ssf(k: float | None = None) -> Cut:
     return Cut(stages=((1, k, 1.0),))
 
 
-def tts(full: int = 5, rest: int = 95) -> Cut:
-    """Two-stage training: `full` epochs of the full model, then `rest` with the last stage's skips removed, the weights carried over.
+def tts(full: int = 5) -> Cut:
+    """Two-stage training: `full` epochs of the full model; the recipe's others go on with the last stage's skips removed.
 
-    One schedule of the learning rate goes through both, as the two are to be as long as the original training; the paper does not say.
-    A training with it raises ValueError where they are not together the recipe's epochs.  Source: Koh et al. 2024, section 5.3.
+    The weights are carried over. One schedule of the learning rate goes through both, as they are to be as long as the original training;
+    the paper, with 5 and 95 epochs, does not say.  Raises ValueError, in a training, where no epoch is left for the second.
+    Source: Koh et al. 2024, section 5.3.
     """
-    return Cut(stages=((1, 0.0, 1.0),), after=full, epochs=full + rest)
+    return Cut(stages=((1, 0.0, 1.0),), after=full)

@@ -1,8 +1,7 @@
 """DP-SGD (Abadi et al. 2016) bounds what any one image can change in a training.
 
-Each step takes each image with the same small chance, cuts the gradient of each to a norm, adds them up, and adds noise of that norm's
-size. Opacus (the extra "dp") cuts, adds the noise and counts epsilon; the gradients of single images come from torch.func, and not from
-Opacus' hooks, which in-place activations and additions of timm's nets break.
+Each step takes each image with the same small chance, cuts its gradient to a norm, adds all up, and adds noise of that norm's size. Opacus
+(the extra "dp") counts epsilon; gradients of single images come from torch.func, as timm's in-place operations break Opacus' hooks.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ from privlab.training import Recipe, recipes
 from privlab.training.defence import Defence
 
 AT_ONCE = 64  # images whose gradients are held together: each is as large as the model
-# of Opacus' accountant: a little too much is told, not too little
-warnings.filterwarnings("ignore", "Optimal order is the")
+warnings.filterwarnings("ignore", "Optimal order is the")  # of Opacus' accountant: it tells a little too much
 warnings.filterwarnings("ignore", "There is a performance drop")  # of vmap, in pooling
 
 
@@ -34,8 +32,8 @@ class DP(Defence):
     epsilon: positive; what the whole training may spend, by the RDP accountant; the noise follows from it.
     delta: below one by the number of images.  clip: the norm that each image's gradient is cut to.
     A batch takes each image with the chance batch_size / images (Poisson sampling); a step divides by the recipe's batch_size whatever
-    came. What was spent is printed at the end, and kept in the run's note "defences". The promise is of the weights alone, not of a
-    History, and supposes that nobody knows the seed, from which the noise is drawn: this is for study, not for release.
+    came. The promise is of the weights alone, not of a History, and supposes that nobody knows the seed, from which the noise is drawn:
+    this is for study, not for release.
     A training with it raises ValueError for a model with BatchNorm, mixed images, or a penalty beside it; ImportError without Opacus.
     Source: Abadi et al. 2016, algorithm 1; Mironov et al. 2019 for the accounting.
     """
@@ -51,7 +49,7 @@ class DP(Defence):
                 raise ValueError(f"{name}={value!r} is out of range; give a number above 0 and below {most:g}")
 
     def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
-        _opacus()
+        _accountants()
         norms = [n for n, m in model.named_modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
         if norms:
             raise ValueError(
@@ -59,16 +57,8 @@ class DP(Defence):
                 'timm ResNet with norm_layer="groupnorm1", or take a ViT, Swin or ConvNeXt'
             )
         if self.delta * images >= 1:
-            raise ValueError(
-                f"delta={self.delta:g} may give one of {images:,} images away; give less than {1 / images:.2g}"
-            )
-        try:
-            self.noise(recipe, images)
-        except ValueError as error:  # Opacus', which names neither
-            many = (
-                f"epsilon={self.epsilon:g} with delta={self.delta:g}: no noise keeps {recipe.epochs} epochs within it"
-            )
-            raise ValueError(f"{many}; give a larger epsilon or delta, or train for fewer epochs") from error
+            raise ValueError(f"delta={self.delta:g} gives one of {images:,} images away; give below {1 / images:.2g}")
+        self.noise(recipe, images)  # Opacus says where none is enough
 
     def order(self, recipe: Recipe, images: int, generator: torch.Generator) -> list[Tensor]:
         rate, count = recipe.batch_size / images, recipes.steps(recipe, images)
@@ -81,8 +71,7 @@ class DP(Defence):
     def record(self, recipe: Recipe, images: int) -> dict[str, dict[str, float]]:
         """{"dp": ...}: the epsilon that all steps together spend, by Opacus' accountant, and what it follows from."""
         steps, rate = recipe.epochs * recipes.steps(recipe, images), recipe.batch_size / images
-        noise = self.noise(recipe, images)
-        epsilon = spent(noise, rate, steps, self.delta)
+        epsilon = spent(noise := self.noise(recipe, images), rate, steps, self.delta)
         return {"dp": dict(epsilon=epsilon, delta=self.delta, noise=noise, rate=rate, steps=steps)}
 
     def noise(self, recipe: Recipe, images: int) -> float:
@@ -91,19 +80,16 @@ class DP(Defence):
         return _noise(self.epsilon, self.delta, recipe.batch_size / images, steps)
 
 
-dp = DP
-
-
 def spent(noise: float, rate: float, steps: int, delta: float) -> float:
     """The epsilon of so many steps.  noise: the noise multiplier.  rate: each image's chance to be in a batch."""
-    accountant = _opacus().accountants.RDPAccountant()
+    accountant = _accountants().RDPAccountant()
     accountant.history = [(noise, rate, steps)]
     return float(accountant.get_epsilon(delta=delta))
 
 
 @lru_cache(maxsize=64)
 def _noise(epsilon: float, delta: float, rate: float, steps: int) -> float:
-    return _opacus().accountants.utils.get_noise_multiplier(
+    return _accountants().utils.get_noise_multiplier(
         target_epsilon=epsilon, target_delta=delta, sample_rate=rate, steps=steps, accountant="rdp"
     )
 
@@ -123,31 +109,24 @@ def private_gradients(
         return F.cross_entropy(logits, label[None], label_smoothing=smoothing)
 
     each = vmap(grad_and_value(loss), in_dims=(None, 0, 0), randomness="different")
-    # Opacus wants an optimiser to know the parameters by; it takes no step
-    private = _opacus().optimizers.DPOptimizer(
-        torch.optim.SGD(learnable.values()), noise_multiplier=noise, max_grad_norm=clip, expected_batch_size=size
-    )
     detached, total = {name: p.detach() for name, p in learnable.items()}, x.new_zeros(())
-    parts = list(zip(x.split(AT_ONCE), labels.split(AT_ONCE), strict=True))  # one empty part of an empty batch
-    for i, (some, theirs) in enumerate(parts, start=1):
-        gradients = {name: p.new_zeros(0, *p.shape) for name, p in detached.items()}
-        if len(some):
+    cut = {name: torch.zeros_like(p) for name, p in detached.items()}  # the sum of the images' gradients
+    for some, theirs in zip(x.split(AT_ONCE), labels.split(AT_ONCE), strict=True):
+        if len(some):  # a batch may be empty
             gradients, losses = each(detached, some, theirs)  # name -> (n, *shape of the parameter)
+            norms = torch.stack([g.reshape(len(g), -1).norm(dim=1) for g in gradients.values()], dim=1).norm(dim=1)
+            factors = (clip / (norms + 1e-6)).clamp(max=1.0)  # as Opacus has them
+            for name, g in gradients.items():
+                cut[name] += torch.einsum("n,n...->...", factors, g)
             total = total + losses.sum()
-        for name, p in learnable.items():
-            p.grad_sample = gradients[name]  # type: ignore[attr-defined]
-        private.signal_skip_step(i < len(parts))
-        private.pre_step()
-    for p in learnable.values():
-        del p.grad_sample, p.summed_grad  # type: ignore[attr-defined]
+    for name, p in learnable.items():
+        p.grad = (cut[name] + torch.normal(0.0, noise * clip, p.shape, dtype=p.dtype, device=p.device)) / size
     return total.detach() / max(1, len(x))
 
 
-def _opacus() -> Any:
+def _accountants() -> Any:
     try:
-        import opacus
         import opacus.accountants.utils
-        import opacus.optimizers
     except ImportError as error:
         raise ImportError("DP-SGD needs Opacus, which is not installed here: pip install -e '.[dp]'") from error
-    return opacus
+    return opacus.accountants

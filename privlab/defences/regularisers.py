@@ -1,15 +1,15 @@
 """Penalties on what a classifier's features tell of its images: BiDO (Peng et al. 2022) and MID (Wang et al. 2021).
 
-BiDO wants the features of each stage to depend little on the image and much on the label; dependence is measured on a batch, by HSIC,
-from kernel matrices K_ij = k(x_i, x_j), which are (m, m) for m images and centred to H K H, H = I - 1/m.
-MID sends the last features through a narrow, noisy channel and pays for each nat that gets through.
+BiDO wants the features of each stage to depend little on the image and much on the label; dependence is measured on a batch of m, by
+HSIC, from kernel matrices K_ij = k(x_i, x_j), (m, m), centred to H K H, H = I - 1/m. MID sends the last features through a narrow, noisy
+channel and pays for each nat that gets through.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -30,11 +30,11 @@ def hsic(x: Tensor, y: Tensor, sigma: float = 5.0) -> Tensor:
     x, y: (m, ...) floats, with a Gaussian kernel of variance sigma^2 * numbers an image, or labels (m,), with that of one-hot codes.
     Source: Ma et al. 2020 (HSIC bottleneck), section 3; BiDO takes its form.
     """
-    return (_shares(_kernel(x, sigma)) * _shares(_kernel(y, sigma))).sum().to(x.dtype)
+    return (_shares(x, sigma) * _shares(y, sigma)).sum().to(x.dtype)
 
 
-def _kernel(x: Tensor, sigma: float) -> Tensor:
-    """The centred kernel matrix (m, m), in double precision."""
+def _shares(x: Tensor, sigma: float) -> Tensor:
+    """K (K + epsilon m I)^-1 of the centred kernel matrix, (m, m) in double precision: each eigenvalue against the noise."""
     if x.is_floating_point():
         x = x.flatten(1).double()
         norms = x.square().sum(1)
@@ -43,11 +43,7 @@ def _kernel(x: Tensor, sigma: float) -> Tensor:
     else:
         k = (x[:, None] == x).double()
     k = k - k.mean(0)
-    return k - k.mean(1, keepdim=True)
-
-
-def _shares(k: Tensor) -> Tensor:
-    """K (K + epsilon m I)^-1: each eigenvalue against the noise."""
+    k = k - k.mean(1, keepdim=True)
     m = len(k)
     return torch.linalg.solve(k + EPSILON * m * torch.eye(m, dtype=k.dtype, device=k.device), k)
 
@@ -65,36 +61,28 @@ class BiDO(Defence):
     penalises: ClassVar[bool] = True
     a1: float
     a2: float
-    measure: str = "hsic"  # the only one; a field, since trained models are filed under it
     sigma: float = 5.0
 
     def __post_init__(self) -> None:
         if not (self.a1 >= 0 and self.a2 >= 0 and 0 < self.a1 + self.a2 < math.inf):
-            raise ValueError(
-                f"a1={self.a1!r}, a2={self.a2!r} are no defence; give 0 or more each, such as 0.05 and 0.5"
-            )
+            raise ValueError(f"a1={self.a1!r}, a2={self.a2!r} are no defence; give 0 or more, such as 0.05 and 0.5")
 
     def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
         representations.stages(model)
 
     @contextmanager
     def listen(self, model: nn.Module) -> Iterator[Penalty]:
-        with _outputs(*(model.get_submodule(name) for name in representations.stages(model)[:-1])) as features:
+        with _outputs(model.get_submodule(name) for name in representations.stages(model)[:-1]) as features:
 
             def penalty(x: Tensor, labels: Tensor) -> Tensor:
                 total = x.new_zeros(())
                 for z in features:
-                    if self.a1:
-                        total = total + self.a1 * hsic(x, z, self.sigma).to(x.dtype)
-                    if self.a2:
-                        total = total - self.a2 * hsic(z, labels, self.sigma)
+                    total = total + self.a1 * hsic(x, z, self.sigma).to(x.dtype)
+                    total = total - self.a2 * hsic(z, labels, self.sigma)
                 features.clear()
                 return total
 
             yield penalty
-
-
-bido = BiDO
 
 
 class Channel(nn.Module):
@@ -124,7 +112,7 @@ def divergence(mu: Tensor, sigma: Tensor) -> Tensor:
 class MID(Defence):
     """Mutual information regularisation: the head sees z ~ N(mu, sigma^2) alone, and weight * mean KL(N(mu, sigma^2) || N(0, 1)) is added.
 
-    The KL bounds what z tells of the image, from above. mu and sigma are linear in the last features. Head and channel are drawn anew.
+    The KL bounds what z tells of the image. mu and sigma are linear in the last features. Head and channel are drawn anew.
     weight: positive, a nat of the mean image against a nat of cross-entropy.  width: numbers in z.
     A training with it raises ValueError for a model without a Linear head, or with two.
     Source: Wang et al. 2021, section 4, after the deep variational information bottleneck of Alemi et al. 2017.
@@ -142,7 +130,7 @@ class MID(Defence):
         representations.only_head(model)
 
     def shape(self, model: nn.Module, epoch: int) -> bool:
-        if _channels(model):
+        if any(isinstance(module, Channel) for module in model.modules()):
             return False
         name = representations.only_head(model)
         head: Any = model.get_submodule(name)
@@ -152,24 +140,15 @@ class MID(Defence):
 
     @contextmanager
     def listen(self, model: nn.Module) -> Iterator[Penalty]:
-        with _outputs(*(channel.code for channel in _channels(model))) as codes:
+        with _outputs(module.code for module in model.modules() if isinstance(module, Channel)) as codes:
             yield lambda x, labels: self.weight * divergence(*split(codes.pop().to(x.dtype))).mean()
 
 
-mid = MID
-
-
-def _channels(model: nn.Module) -> list[Channel]:
-    return [module for module in model.modules() if isinstance(module, Channel)]
-
-
 @contextmanager
-def _outputs(*layers: nn.Module) -> Iterator[list[Tensor]]:
+def _outputs(layers: Iterable[nn.Module]) -> Iterator[list[Tensor]]:
     """What the layers give, in order, while it is open."""
     outputs: list[Tensor] = []
-    hooks = [layer.register_forward_hook(lambda *passed: outputs.append(passed[-1])) for layer in layers]
-    try:
+    with ExitStack() as hooks:
+        for layer in layers:
+            hooks.enter_context(layer.register_forward_hook(lambda *passed: outputs.append(passed[-1])))
         yield outputs
-    finally:
-        for hook in hooks:
-            hook.remove()

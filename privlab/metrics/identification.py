@@ -1,8 +1,7 @@
 """Whether a recovered image points at its own person: the rank of the true image among others, and IIP, the share of first ranks.
 
 Image identifiability precision (IIP; Yin et al. 2021; Hatamizadeh et al. 2022, appendix A, with 15,000 people and an ImageNet ResNet-50)
-asks of each recovery which image it is nearest to, among the true images of its batch and many others, the distractors. A blurred face
-that is still nearer to its owner than to 15,000 strangers has identified them. The number of distractors belongs beside every figure.
+asks of each recovery which image it is nearest to, among the true images of its batch and many others, the distractors.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privlab.data.images import check_range
 from privlab.metrics import image_quality
 from privlab.models import pretrained_networks
 
@@ -31,20 +29,13 @@ def ranks(images: Tensor, truth: Tensor, distractors: Tensor, by: str = "feature
     """How many images are as near to a recovery as its own true one, that one included: 1 says that none is.  (batch,) int64, on the CPU.
 
     images, truth: (batch, channels, height, width); images[i] is to be recognised as truth[i].
-    distractors: (n, channels, height, width), embedded piece by piece and not kept.
+    distractors: (n, channels, height, width), embedded piece by piece and not kept.  None is in the batch, or there twice.
     All in bytes, or in [0, 1], which `images` may leave.
     by: the space of the Euclidean distance: "pixels"; "lpips", see `perceptual`; "features", see `pooled`.
-    Candidates are the distractors *and all true images of the batch*: a recovery that mixes two may be nearer to the other. (The paper says
-    neither what it does with these nor its distance.) A tie counts against the recovery: one that is grey everywhere is not to be lucky.
-    Raises ValueError for a true image that is there twice, in the batch or among the distractors: then either would be right.
+    Candidates are the distractors *and all true images of the batch* (the paper says neither what it does with these nor its distance).
+    A tie counts against the recovery: one that is grey everywhere is not to be lucky.
     """
     embed: dict[str, Callable[[Tensor], Tensor]] = {"pixels": nn.Flatten(), "lpips": perceptual, "features": pooled}
-    for name, pictures in (("truth", truth), ("distractors", distractors)):
-        if pictures.is_floating_point():
-            check_range(name, pictures, "give bytes, or values in [0, 1]")
-    there = {_bytes(picture) for picture in truth}
-    if len(there) < len(truth) or any(_bytes(picture) in there for picture in distractors):
-        raise ValueError("truth: an image is there twice, in the batch or among the distractors; leave one out")
     side = FEATURES_SIDE if by == "features" else 1
     step = max(1, PIXELS_AT_ONCE // (max(side, truth.shape[2]) * max(side, truth.shape[3])))
 
@@ -64,9 +55,9 @@ def ranks(images: Tensor, truth: Tensor, distractors: Tensor, by: str = "feature
 def perceptual(images: Tensor) -> Tensor:
     """Images as points (batch, numbers) whose squared Euclidean distance is their LPIPS: embed each once, then compare all with all.
 
-    LPIPS sums, over layers l and channels c, w_lc times the squared difference of features f of unit length over the channels, averaged
-    over the h_l x w_l places (Zhang et al. 2018, equation 1). As the w_lc are not negative, that is the squared distance of the vectors
-    sqrt(w_lc / (h_l w_l)) f_lc.  images: (batch, 1 or 3, height, width), clamped to [0, 1], sides of 31 or more.
+    LPIPS sums, over layers l and channels c, w_lc times the squared difference of features f of unit length, averaged over the h_l x w_l
+    places (Zhang et al. 2018, equation 1): the squared distance of the vectors sqrt(w_lc / (h_l w_l)) f_lc.
+    images: (batch, 1 or 3, height, width), clamped to [0, 1], sides of 31 or more.
     """
     network = image_quality.perceptual_network().to(images.device)
     x = network.scaling_layer(images.clamp(0, 1).expand(-1, 3, -1, -1).float() * 2 - 1)
@@ -104,8 +95,3 @@ def _as_near(here: Tensor, there: Tensor, right: Tensor) -> Tensor:
     """
     lengths = here.square().sum(1, keepdim=True) + there.square().sum(1)  # (batch, n)
     return lengths - 2 * here @ there.T <= right + 1e-12 * lengths
-
-
-def _bytes(image: Tensor) -> bytes:
-    levels = image if image.dtype == torch.uint8 else (image.detach() * 255).round().clamp(0, 255).to(torch.uint8)
-    return levels.cpu().numpy().tobytes()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -37,20 +36,17 @@ def ssim(images: Tensor, truth: Tensor) -> Tensor:
     from skimage.metrics import structural_similarity  # not at the top: a worker that only searches need not load it
 
     images, truth = _checked(images, truth)
-    values = [
-        structural_similarity(
-            image, true, gaussian_weights=True, sigma=1.5, use_sample_covariance=False, data_range=1.0, channel_axis=0
-        )
-        for image, true in zip(images.clamp(0, 1).numpy(), truth.clamp(0, 1).numpy(), strict=True)
-    ]
+    how = dict(gaussian_weights=True, sigma=1.5, use_sample_covariance=False, data_range=1.0, channel_axis=0)
+    pairs = zip(images.clamp(0, 1).numpy(), truth.clamp(0, 1).numpy(), strict=True)
+    values = [structural_similarity(image, true, **how) for image, true in pairs]
     return torch.tensor(values, dtype=torch.float64)
 
 
 def lpips(images: Tensor, truth: Tensor) -> Tensor:
     """Learned perceptual distance (LPIPS 0.1 on AlexNet; Zhang et al. 2018); lower is nearer, 0 is exact.
 
-    Sides have 31 pixels or more, channels are 3, or 1 that is repeated. Nothing is enlarged here. The heads were fitted to 64 x 64 patches:
-    values at 32 x 32 compare among themselves, less so with a paper's at 224. Computed in float32, on the images' device.
+    Sides have 31 pixels or more, channels are 3, or 1 that is repeated. The heads were fitted to 64 x 64 patches: values at 32 x 32
+    compare among themselves, less so with a paper's at 224. Computed in float32, on the images' device.
     """
     device = images.device
     network = perceptual_network().to(device)
@@ -76,24 +72,15 @@ def fft2d(images: Tensor, truth: Tensor) -> Tensor:
 
 @cache
 def perceptual_network() -> Any:
-    """LPIPS: the heads that its package ships, on the AlexNet that `sources` keeps.
-
-    Built empty, on torch's "meta" device: the library would first draw a random AlexNet, a quarter of a gigabyte of it.
-    """
-    trunk = load_file(sources.fetch("lpips") / "alex.safetensors")
+    """LPIPS: the heads that its package ships, on the AlexNet that `sources` keeps."""
     import lpips as library  # not at the top: it takes seconds, and few cells need it
 
-    heads = Path(library.__file__).parent / "weights" / "v0.1" / "alex.pth"
-    state = torch.load(heads, map_location="cpu", weights_only=True)
-    state |= {name.replace("lin", "lins.", 1): weight for name, weight in state.items()}  # the library holds them twice
-    with torch.device("meta"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an argument that torchvision renamed, and the library's own loading of heads
-        network = library.LPIPS(net="alex", pnet_rand=True, verbose=False)
-    network.scaling_layer = library.ScalingLayer()
-    state |= network.scaling_layer.state_dict(prefix="scaling_layer.")
-    slots = {name.split(".", 1)[1]: name for name in network.net.state_dict()}  # "3.weight" -> "slice2.3.weight"
-    state |= {f"net.{slots[name.removeprefix('features.')]}": weight for name, weight in trunk.items()}
-    network.load_state_dict(state, assign=True)
+    trunk = load_file(sources.fetch("lpips") / "alex.safetensors")
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an argument that torchvision renamed
+        network = library.LPIPS(net="alex", pnet_rand=True, verbose=False)  # its own trunk is random
+    # "slice2.3.weight" is "features.3.weight"
+    network.net.load_state_dict({name: trunk[f"features.{name.split('.', 1)[1]}"] for name in network.net.state_dict()})
     return network.requires_grad_(False)
 
 

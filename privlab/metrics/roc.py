@@ -6,7 +6,6 @@ A sample is called a member where score >= threshold, so samples of equal score 
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,10 +37,9 @@ class Rate(NamedTuple):
 
     def __repr__(self) -> str:
         value, low, high = (f"{100 * share:.3g}%" for share in self[:3])
-        return (
-            f"TPR {value} (95%: {low} to {high}; {self.true_positives:,} of {self.members:,} members, "
-            f"{self.false_positives:,} of {self.non_members:,} non-members)"
-        )
+        said = f"{self.true_positives:,} of {self.members:,} members"
+        said += f", {self.false_positives:,} of {self.non_members:,} non-members"
+        return f"TPR {value} (95%: {low} to {high}; {said})"
 
 
 def curve(scores: Any, members: Any) -> Curve:
@@ -68,8 +66,7 @@ def accuracy(scores: Any, members: Any, threshold: float) -> float:
 
 
 def best_threshold(scores: Any, members: Any) -> float:
-    """The threshold with the highest balanced accuracy on the data given: of shadow models. (Of the victim's own it would be no attack:
-    the accuracy is then above 0.5 even for scores that say nothing.)
+    """The threshold with the highest balanced accuracy on the data given: of shadow models. (Of the victim's own it would be no attack.)
 
     It lies halfway between two neighbouring scores. Of equally good ones the highest is taken: fewest are accused. Where each of them is
     worse than a coin, or all scores are equal, it is the lowest score: all are called members.
@@ -103,9 +100,8 @@ def tpr_at(scores: Any, members: Any, fpr: float = 0.001) -> Rate:
     """The highest TPR whose FPR, as counted, is at most the one asked for (Carlini et al. 2022), with a 95% interval of ours.
 
     The threshold is estimated, too, from a handful of non-members; an interval on the members' count alone forgets that, and may hold the
-    true rate in 45% of trials. `rate_interval` says how this one is made, the book's page on notation how often it holds it: in 95 to 97%
-    from fifty false positives on, with fewer mostly in 96 to 99%, in 93% at worst.
-    Warns below 10 / fpr non-members (10,000 at 0.1%).  Raises ValueError below 1 / fpr (1,000 at 0.1%), and for an fpr outside (0, 1).
+    true rate in 45% of trials, this one in 93% at worst: see `rate_interval`, and the book's page on notation.
+    Rough below 10 / fpr non-members (10,000 at 0.1%).  Raises ValueError below 1 / fpr (1,000 at 0.1%), and for an fpr outside (0, 1).
     """
     from privlab.metrics import rate_interval
 
@@ -115,8 +111,6 @@ def tpr_at(scores: Any, members: Any, fpr: float = 0.001) -> Rate:
     allowed = int(np.searchsorted(np.arange(1, n + 1) / n, fpr, side="right"))  # the most false positives within fpr
     if not 0 < allowed < n:
         raise ValueError(f"fpr={fpr:g} of {n:,} non-members allows {allowed:,}; give 1 / fpr or more, fpr in (0, 1)")
-    if allowed < 10:
-        warnings.warn(f"fpr={fpr:g} of {n:,} non-members allows {allowed}, so this TPR is rough", stacklevel=2)
     low, high = rate_interval.interval(inside, outside, allowed + 1, fpr)
     true, false = (int((side > outside[allowed]).sum()) for side in (inside, outside))  # who is above is called
     return Rate(true / m, low, high, true, m, false, n)

@@ -14,9 +14,8 @@ class Ratio(NamedTuple):
     """Points of attack accuracy lost to the attacker for each point of accuracy lost at the task."""
 
     value: float  # nan where none was lost at the task
-    low: (
-        float  # infinite, as `high`, where the loss at the task cannot be told from 0: the data then bear out any ratio
-    )
+    # both infinite where the loss at the task cannot be told from 0: the data then bear out any ratio
+    low: float
     high: float
     n: int  # pairs
 

@@ -47,7 +47,7 @@ def fit(
 
     images, test: a set, or a pair of pixels (n, channels, height, width), bytes or floats in [0, 1], and labels (n,), see `subset`.
     recipe: a Recipe, or a name in RECIPES.  seed: decides the order, the augmentation and the dropout; not the model's first weights.
-    defences: of `privlab.defences`, such as (architecture.rolss(), regularisers.bido(0.1, 2)); the model has their form afterwards. When
+    defences: of `privlab.defences`, such as (architecture.rolss(), regularisers.BiDO(0.1, 2)); the model has their form afterwards. When
         its form changes on the way, the optimiser keeps what it knows of the parameters that are left.
     sample: how many images the curves are measured on after each epoch, of `images` and of `test` each, drawn by the seed.
     run: where to keep a checkpoint each epoch. Call again with a fresh model and the same arguments to go on after an interruption; a

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from sklearn.metrics import f1_score
 
 from privlab.attacks import attribute_inference
 
@@ -22,19 +21,11 @@ def test_a_probe_reads_what_lies_open(kind, width):
     assert score.accuracy > 0.95 and score.macro_f1 > 0.95
 
 
-def test_features_that_know_nothing_give_no_more_than_chance():
-    x, truth = drawn(2_000)
-    noise, other = (torch.randn(x.shape, generator=torch.Generator().manual_seed(seed)) for seed in (5, 6))
-    assert abs(attribute_inference.probe(noise, truth, "linear").score(other, truth).accuracy - 1 / 3) < 0.05
-
-
 def test_a_linear_probe_cannot_read_an_exclusive_or_and_the_mlp_can():
     x = torch.randn(2_000, 2, generator=torch.Generator().manual_seed(0))
     truth = ((x[:, 0] > 0) ^ (x[:, 1] > 0)).long()
-    linear, mlp = (
-        attribute_inference.probe(x[:1500], truth[:1500], kind).score(x[1500:], truth[1500:])
-        for kind in ("linear", "mlp")
-    )
+    fit, held = (x[:1500], truth[:1500]), (x[1500:], truth[1500:])
+    linear, mlp = (attribute_inference.probe(*fit, kind).score(*held) for kind in ("linear", "mlp"))
     assert linear.accuracy < 0.6 < 0.9 < mlp.accuracy
 
 
@@ -48,12 +39,6 @@ def test_scores_by_hand():
     assert score.accuracy == 0.75
     assert score.macro_f1 == pytest.approx((0.8 + 2 / 3) / 2)  # F1 of 0: p 2/3, r 1; of 1: p 1, r 1/2
     assert score.majority == 0.5 and score.majority_f1 == pytest.approx((2 / 3 + 0) / 2)
-
-
-def test_macro_f1_is_scikit_learns():
-    fitted = attribute_inference.probe(*drawn(apart=0.5))
-    y, other = drawn(apart=0.5, seed=2)
-    assert fitted.score(y, other).macro_f1 == pytest.approx(f1_score(other, fitted(y), average="macro"))
 
 
 def test_an_affine_change_of_the_features_changes_nothing():
@@ -74,12 +59,6 @@ def test_one_component_of_two_keeps_the_direction_that_varies_most():
     assert attribute_inference.probe(x, truth, "linear", 1).score(x, truth).accuracy < 0.65
 
 
-def test_the_same_seed_gives_the_same_probe():
-    y, _ = drawn(apart=0.5, seed=3)
-    one, two, other = (attribute_inference.probe(*drawn(apart=0.5), seed=seed)(y) for seed in (0, 0, 1))
-    assert torch.equal(one, two) and not torch.equal(one, other)
-
-
 def test_accuracy_rises_over_the_epochs_of_the_probe():
     curve = attribute_inference.over_epochs(drawn(), drawn(seed=1), epochs=15)
     assert len(curve) == 15 and curve[-1] > 0.9 and curve[-1] > curve[0]
@@ -90,11 +69,9 @@ def test_what_does_not_fit_is_told():
     x, truth = drawn()
     with pytest.raises(ValueError, match=r"attribute: got \(400,\) of values \[2\]; give one of several"):
         attribute_inference.probe(x, torch.full_like(truth, 2))
-    with pytest.raises(ValueError, match=r"attribute: got \(399,\)"):
-        attribute_inference.probe(x, truth[1:])
     with pytest.raises(ValueError, match="kind='svm' is not known; try 'mlp' or 'linear'"):
         attribute_inference.probe(x, truth, kind="svm")
-    with pytest.raises(ValueError, match="n_components=7"):  # scikit-learn's
-        attribute_inference.probe(x, truth, width=7)
-    with pytest.raises(ValueError, match=r"attribute: no attacked image has the values \[2\]; leave them out"):
+    with pytest.raises(
+        ValueError, match=r"attribute: no attacked image has the values \[2\]; leave them out of the other"
+    ):
         attribute_inference.probe(x, truth).score(x[truth < 2], truth[truth < 2])

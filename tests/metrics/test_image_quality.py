@@ -16,7 +16,6 @@ from skimage.metrics import structural_similarity
 
 from privlab import data, metrics
 from privlab.data import sources
-from privlab.metrics import image_quality
 
 EACH = [metrics.mse, metrics.psnr, metrics.ssim, metrics.lpips, metrics.fft2d]
 pixels = st.floats(0, 1, allow_nan=False, width=32)
@@ -40,16 +39,11 @@ def test_mse_and_psnr_by_hand() -> None:
     images = truth + torch.tensor([0.1, -0.1, 1.0, 0]).view(4, 1, 1, 1)  # the third leaves [0, 1], and is not clamped
     assert torch.allclose(metrics.mse(images, truth), torch.tensor([0.01, 0.01, 1.0, 0]).double())
     assert torch.allclose(metrics.psnr(images, truth), torch.tensor([20.0, 20.0, 0.0, math.inf]).double(), atol=1e-5)
-    one = torch.zeros(1, 3, 2, 2)
-    one[0, 1, 0, 1] = 0.6
-    assert metrics.mse(one, torch.zeros(1, 3, 2, 2)).item() == pytest.approx(0.36 / 12)
 
 
 def test_computed_in_float64() -> None:
     truth = torch.full((1, 1, 2, 2), 0.5, dtype=torch.float64)
     assert metrics.psnr(truth + 1e-10, truth).item() == pytest.approx(200, abs=1e-4)
-    for metric in (metrics.mse, metrics.psnr, metrics.fft2d):
-        assert metric(truth.bfloat16(), truth.bfloat16()).dtype == torch.float64
 
 
 def test_fft2d_by_hand() -> None:
@@ -68,7 +62,6 @@ def test_fft2d_by_hand() -> None:
 
 @given(batches, batches, st.permutations(range(3)))
 def test_laws(images: torch.Tensor, truth: torch.Tensor, order: list[int]) -> None:
-    assert torch.allclose(10 ** (-metrics.psnr(images, truth) / 10), metrics.mse(images, truth), rtol=1e-9, atol=0)
     for metric in (metrics.mse, metrics.psnr, metrics.fft2d):
         assert torch.equal(metric(images, truth), metric(truth, images))
         assert torch.allclose(metric(images[order], truth[order]), metric(images, truth)[order])
@@ -88,13 +81,9 @@ def test_fft2d_is_the_cosine_distance_of_the_pixels(images: torch.Tensor, truth:
 def test_ssim_is_the_library_s_gaussian_one(photos: torch.Tensor) -> None:
     images = noisy(photos, 0.05).clamp(0, 1)
     for value, image, true in zip(metrics.ssim(images, photos), images, photos, strict=True):
-        want = [
-            structural_similarity(
-                a.double().numpy(), b.double().numpy(), win_size=11, gaussian_weights=True, data_range=1.0,
-                use_sample_covariance=False,
-            )
-            for a, b in zip(image, true, strict=True)
-        ]  # fmt: skip
+        how = dict(win_size=11, gaussian_weights=True, data_range=1.0, use_sample_covariance=False)
+        channels = zip(image.double().numpy(), true.double().numpy(), strict=True)
+        want = [structural_similarity(a, b, **how) for a, b in channels]
         assert value.item() == pytest.approx(np.mean(want), abs=1e-12)
 
 
@@ -126,24 +115,6 @@ def test_lpips_is_the_library_s_on_the_fetched_trunk(photos: torch.Tensor) -> No
     found = metrics.lpips(images, photos)
     assert torch.allclose(found, want, atol=1e-6) and found.dtype == torch.float64
     assert torch.equal(metrics.lpips(photos, photos), torch.zeros(6).double())
-
-
-def test_lpips_takes_grey_images_as_colour_and_draws_no_random_numbers(photos: torch.Tensor) -> None:
-    before = torch.random.get_rng_state()
-    image_quality.perceptual_network.cache_clear()
-    grey = photos.mean(dim=1, keepdim=True)
-    images = noisy(grey, 0.1)
-    colour = metrics.lpips(images.expand(-1, 3, -1, -1), grey.expand(-1, 3, -1, -1))
-    assert torch.equal(metrics.lpips(images, grey), colour)
-    assert torch.equal(torch.random.get_rng_state(), before)
-
-
-def test_every_metric_gets_worse_with_noise_on_real_images(photos: torch.Tensor) -> None:
-    noise = noisy(torch.zeros_like(photos), 1.0)
-    at = [photos + scale * noise for scale in (0.02, 0.05, 0.1, 0.2, 0.4)]
-    for metric, better in zip(EACH, (-1, 1, 1, -1, -1), strict=True):
-        means = torch.stack([metric(images, photos).mean() for images in at]) * better
-        assert (means.diff() < 0).all(), metric.__name__
 
 
 @pytest.mark.parametrize("metric", EACH)

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from privlab.ledger.papers import table
 from privlab.metrics import tradeoff
 
 
@@ -28,28 +27,12 @@ def test_its_ends_are_where_the_t_test_turns():
     for end in (found.low, found.high):
         assert stats.ttest_1samp(y - end * x, 0).pvalue == pytest.approx(0.05)
     assert found.low < found.value < found.high
-    assert repr(found).endswith("n=4)") and "to" in repr(found)
 
 
 def test_a_cost_that_may_be_nothing_gives_no_ratio():
     found = tradeoff.ratio([-1.0, 1.5, 0.2], [10.0, 12.0, 11.0])
     assert (found.low, found.high) == (-math.inf, math.inf)
-    assert "cannot be told from nothing" in repr(found)
     assert math.isnan(tradeoff.ratio([-1.0, 1.0], [3.0, 4.0]).value)
-
-
-def test_the_papers_own_deltas():
-    """Table 5's ratios follow from its accuracies, but for ResNet-50's SSF, as its note says."""
-    rows = table("koh2024_table5").to_dict("records")
-    cell = {(r["architecture"], r["defense"], r["metric"]): float(r["mean"]) for r in rows}
-    wrong = []
-    for name, defence, metric in cell:
-        if metric != "delta_ratio" or math.isnan(cell[name, defence, metric]):
-            continue
-        lost = {m: cell[name, "No Def.", m] - cell[name, defence, m] for m in ("acc", "attacc")}
-        if abs(lost["attacc"] / lost["acc"] - cell[name, defence, metric]) > 0.06:
-            wrong.append((name, defence))
-    assert wrong == [("ResNet-50", "SSF")]
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=2), st.tuples(st.integers(0, 9), st.integers(0, 9))))

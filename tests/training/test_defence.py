@@ -98,7 +98,7 @@ def test_penalties_are_added_to_the_loss_of_the_batch():
 
 def test_hooks_are_gone_after_a_training():
     model = narrow()
-    fit(model, replace(RECIPE, epochs=1), defences=(regularisers.bido(0.1, 0.1), regularisers.mid(0.1, 4)))
+    fit(model, replace(RECIPE, epochs=1), defences=(regularisers.BiDO(0.1, 0.1), regularisers.MID(0.1, 4)))
     assert not any(module._forward_hooks for module in model.modules())
 
 
@@ -139,7 +139,7 @@ def test_the_optimiser_keeps_what_it_knows_of_the_parameters_that_are_left():
 
 @pytest.mark.parametrize("stop", [1, 2])
 def test_an_interrupted_training_goes_on_before_at_and_behind_the_cut(stop, tmp_path):
-    defences = (architecture.tts(2, 2), regularisers.bido(0.05, 0.5), regularisers.mid(0.01, 4))
+    defences = (architecture.tts(2), regularisers.BiDO(0.05, 0.5), regularisers.MID(0.01, 4))
     whole = narrow()
     history = fit(whole, defences=defences)
 
@@ -164,8 +164,8 @@ def test_what_a_form_draws_hangs_on_the_seed_alone():
     before = torch.random.get_rng_state()
     copies = [narrow() for _ in range(3)]
     for model, seed in zip(copies, (1, 1, 2), strict=True):
-        assert shaped(model, (regularisers.mid(0.1, 4),), 0, seed)
-        assert not shaped(model, (regularisers.mid(0.1, 4),), 1, seed)
+        assert shaped(model, (regularisers.MID(0.1, 4),), 0, seed)
+        assert not shaped(model, (regularisers.MID(0.1, 4),), 1, seed)
     assert same(copies[0], copies[1]) and not same(copies[0], copies[2])
     assert torch.equal(torch.random.get_rng_state(), before)
 
@@ -176,8 +176,8 @@ def test_what_a_form_draws_hangs_on_the_seed_alone():
 @pytest.mark.parametrize(
     ("recipe", "defences", "message"),
     [
-        (dict(mixup=0.8), (regularisers.bido(1, 1),), "mixup=0.8, cutmix=0 cannot go with BiDO.*give .* mixup=0"),
-        (dict(), (regularisers.bido(1, 1), dp_sgd.dp(8, 1e-5)), "model: .* is a BatchNorm"),
+        (dict(mixup=0.8), (regularisers.BiDO(1, 1),), "mixup=0.8, cutmix=0 cannot go with BiDO.*give .* mixup=0"),
+        (dict(), (regularisers.BiDO(1, 1), dp_sgd.DP(8, 1e-5)), "model: .* is a BatchNorm"),
     ],
 )
 def test_what_cannot_be_trained_is_told_before_anything_changes(recipe, defences, message):
@@ -198,7 +198,7 @@ def fleet(folder, defences=()):
 
 
 def test_a_fleet_trains_defended_models_and_gives_them_back_in_the_form_of_each_epoch(tmp_path):
-    made = fleet(tmp_path / "defended", (architecture.tts(1, 1), regularisers.bido(0.1, 1)))
+    made = fleet(tmp_path / "defended", (architecture.tts(1), regularisers.BiDO(0.1, 1)))
     made.train(jobs=1, progress=False)
     early, last = made.model(1, at=1), made.model(1)
     skip = "layer4.0.downsample.0.weight"

@@ -72,7 +72,7 @@ def test_auto_is_settled_before_the_key_is_made(native, precision, monkeypatch, 
 
 
 def test_dp_sgd_takes_its_steps_in_full_precision():
-    defences = (dp_sgd.dp(epsilon=8, delta=1e-5, clip=1.0),)
+    defences = (dp_sgd.DP(epsilon=8, delta=1e-5, clip=1.0),)
     model = nn.Sequential(nn.Flatten(), nn.Linear(192, 3))
     with pytest.raises(ValueError, match=r"precision='bf16'.*'full' or 'auto'"):
         fit(model, BF16, defences=defences)

@@ -27,7 +27,7 @@ def tempered(attack: GradientMatching, leak: Leak, deviations: Mapping[str, floa
     """The same search, its terms on gradients now the squared distance, each tensor weighed by 1 / hypot(|g|, |noise| / LEFT_OVER).
 
     Without noise that is `objectives.relative_distance`, which noise drowns first, since small tensors drown first.
-    deviations: parameter name -> standard deviation of the noise in each number, as `defences.noise_budget.deviations` gives them.
+    deviations: parameter name -> standard deviation of the noise in each number, as `defences.perturbation.deviations` gives them.
     """
     floor = objectives.FLOOR * leak.norm.item()
     factors = {}

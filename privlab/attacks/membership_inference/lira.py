@@ -1,4 +1,4 @@
-"""LiRA, the likelihood-ratio attack (Carlini et al. 2022, "Membership Inference Attacks From First Principles", Algorithm 1).
+"""LiRA, the likelihood-ratio attack (Carlini et al. 2022, Algorithm 1).
 
 Shadow models that were trained on a sample, and others that were not, are asked about it. A Gaussian is fitted to the scores of either
 side, per sample and query, and the victim's score phi is held against them:
@@ -62,7 +62,7 @@ def every_target(
         raise ValueError(f"phi: got shape {tuple(phi.shape)}; give finite (models, n, queries), with keep (models, n)")
     need = 3 if variance == "per-example" else 2  # the target, and as many as a spread takes
     phi, shadows = phi.double(), shadows_of_each(keep, need, online, pairs)
-    return statistic(phi, _fit(phi, keep, shadows, variance, online), online).mean(2)
+    return statistic(phi, _fit(phi, keep, shadows, variance), online).mean(2)
 
 
 def statistic(phi: Tensor, fit: Fit, online: bool) -> Tensor:
@@ -79,33 +79,28 @@ def statistic(phi: Tensor, fit: Fit, online: bool) -> Tensor:
 def shadows_of_each(keep: Tensor, need: int, online: bool, pairs: bool) -> Tensor:
     """1.0 where a model is a shadow of a target, (targets, models): all but itself and, with pairs, its partner.
 
-    Raises ValueError for a sample that is out, or online also in, for fewer than so many models, and for rows that are no pairs.
+    need: models that each sample is out of, and online also in; ValueError for fewer, and for rows that are no pairs.
     """
     sides = [keep, ~keep] if online else [~keep]
     if min(int(side.sum(0).min()) for side in sides) < need:
         raise ValueError(f"keep: some sample is on one side of fewer than {need} models; put each in half of more")
     if pairs and (len(keep) % 2 or (keep[::2] == keep[1::2]).any()):
         raise ValueError("keep: pairs=True, but rows 2k and 2k + 1 are no complementary halves; draw such")
-    row = torch.arange(len(keep), device=keep.device)
-    group = row // 2 if pairs else row
+    group = torch.arange(len(keep), device=keep.device) // (2 if pairs else 1)
     return (group[:, None] != group).double()
 
 
-def _fit(phi: Tensor, member: Tensor, shadows: Tensor, variance: str, online: bool = True) -> Fit:
-    """phi: (models, n, queries).  shadows: (targets, models), 1.0 or 0.0.  Fields (targets, n, queries); offline members' are NaN."""
+def _fit(phi: Tensor, member: Tensor, shadows: Tensor, variance: str) -> Fit:
+    """phi: (models, n, queries).  shadows: (targets, models), 1.0 or 0.0.  Fields (targets, n, queries)."""
     if variance not in VARIANCES:
         raise ValueError(f"variance={variance!r} is not known; try {', '.join(VARIANCES)}")
-    mean, std = _gaussian(phi, ~member, shadows, variance)
-    if not online:  # nobody asks for them
-        return Fit(torch.full_like(mean, math.nan), torch.full_like(std, math.nan), mean, std)
-    return Fit(*_gaussian(phi, member, shadows, variance), mean, std)
+    return Fit(*_gaussian(phi, member, shadows, variance), *_gaussian(phi, ~member, shadows, variance))
 
 
 def _gaussian(phi: Tensor, side: Tensor, shadows: Tensor, variance: str) -> tuple[Tensor, Tensor]:
     """Mean and std of one side, each (targets, n, queries).
 
-    A target's shadows are summed by a matrix product and never subtracted from a sum over all, so a model that diverged (scores of 1e9)
-    costs the others no digit. Squares are summed about the median of a sample, for the same reason.
+    A target's shadows are summed by a matrix product, and squares about the median of a sample, so a model that diverged costs no digit.
     """
     centre = phi.where(side[..., None], torch.nan).nanmedian(0).values  # (n, queries)
     weight = side[..., None].to(phi)  # (models, n, 1)

@@ -1,8 +1,5 @@
 """Was this image in the training set? Two attacks that need one shadow model; scores are higher for members throughout.
 
-    network             Zhang et al. 2024, section 3.1.1: a small network reads the confidences; fitted on a shadow model's
-    class_thresholds    Song & Mittal 2021: any score, held against a threshold for each class; chosen on a shadow model's
-
 The attacker sees what models say of images, (n, classes) raw logits, and the labels (n,); of its own shadow model it also knows which
 images were members, (n,) bool. The likelihood-ratio attack, with many shadow models, is in `lira.py`.
 """
@@ -27,12 +24,11 @@ def network(
 ) -> Callable[[Tensor, Tensor], Tensor]:
     """Fit the network-based attack on what a shadow model says of its own training images and of images that it never saw.
 
-    The paper says "three-layer MLP", which we read as three layers of weights, and not how wide it is or how it is trained. We take 64 and
-    32 units with ReLU, Adam at 1e-3 and batches of 200; 512 and 256 units gave an AUC within 0.004 of this, on three small victims of
-    CIFAR-10. Where there are more members than non-members, or fewer, the scores are corrected for it by Bayes' rule.
+    Zhang et al. 2024, section 3.1.1, say "three-layer MLP", which we read as three layers of weights, and not how wide it is or how it is
+    trained. We take 64 and 32 units with ReLU, Adam at 1e-3 and batches of 200; 512 and 256 units gave an AUC within 0.004 of this, on
+    three small victims of CIFAR-10. Where members and non-members are not as many, the scores are corrected for it by Bayes' rule.
 
-    sort: order the confidences from high to low, so that no class is told from another (Salem et al. 2019). The paper does not say
-        that it sorts; without it the attack can learn that the shadow model leaks one class more than another.
+    sort: order the confidences from high to low, so that no class is told from another (Salem et al. 2019); the paper does not say.
     seed: of the first weights and of the order of the images.
     epochs: at most; on some hundred answers 50 teach it no more than whether the answer is right, 200 do.
     Returns a function (logits, labels) -> (n,) float64, the probability of being a member where half are; its threshold is 0.5.
@@ -66,14 +62,12 @@ def class_thresholds(scores: Tensor, labels: Tensor, members: Tensor) -> Tensor:
     """For each class the score from which on to say "member", (classes,) float64: the best balanced accuracy in it, on a shadow model.
 
     A class that is harder has higher losses, inside the training set and outside; one threshold for all calls its members non-members.
-    Scores less the threshold of their class are members' from 0 on, and one ROC serves all classes.
-    A class without members or without non-members takes the threshold that is best over all images.
+    A class without members or without non-members takes the threshold that is best over all images.  Source: Song & Mittal 2021.
     """
     thresholds = []
     for k in range(int(labels.max()) + 1):
         here = labels == k
-        both = members[here].any() and not members[here].all()
-        thresholds.append(
-            roc.best_threshold(scores[here], members[here]) if both else roc.best_threshold(scores, members)
-        )
+        if len(members[here].unique()) < 2:
+            here = torch.ones_like(here)
+        thresholds.append(roc.best_threshold(scores[here], members[here]))
     return torch.tensor(thresholds, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""RMIA, the relative membership attack (Zarifzadeh et al. 2024, "Low-Cost High-Power Membership Inference Attacks").
+"""RMIA, the relative membership attack (Zarifzadeh et al. 2024).
 
 LiRA asks how likely the victim's answer is with and without the sample x. RMIA asks whether the victim favours x over others: it holds x
 against samples z of the population that no model was trained on. p(x | victim) is the victim's confidence in the true class, p(x) what

@@ -44,10 +44,7 @@ def modified_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def correct(logits: Tensor, labels: Tensor) -> Tensor:
-    """1 where the true class has the largest logit, else 0 (Yeom et al. 2018's gap attack); of equal logits the first counts.
-
-    Its mean over pictures of an image, shifted say, is an attack on labels alone (Choquette-Choo et al. 2021 feed them to a network).
-    """
+    """1 where the true class has the largest logit, else 0 (Yeom et al. 2018's gap attack); of equal logits the first counts."""
     z, y = _checked(logits, labels)
     return (z.argmax(-1, keepdim=True) == y).squeeze(-1).double()
 
@@ -55,7 +52,7 @@ def correct(logits: Tensor, labels: Tensor) -> Tensor:
 def margin(logits: Tensor, labels: Tensor) -> Tensor:
     """The logit-scaled confidence, phi = log(p_y / (1 - p_y)) = z_y - logsumexp_{j != y} z_j (Carlini et al. 2022, section IV-C).
 
-    Any real number, near Gaussian over models: what `lira` is fitted to. It never saturates: c more on the true logit is c more on phi.
+    Any real number, near Gaussian over models: what `lira` is fitted to. It never saturates.
     """
     z, y = _checked(logits, labels)
     return log_odds(z, y).squeeze(-1)

@@ -1,8 +1,7 @@
-"""How far reconstructions show the people behind a model, as the field measures it: a network that the attacker never saw is asked.
+"""How far reconstructions show the people behind a model: a network that the attacker never saw is asked, as noise can drive the target's.
 
-The target itself cannot say: the attack has driven its answer, and noise can do that. So a network of another architecture is trained on
-all private photographs, and what counts is whom *it* sees, and how near the pictures are to the private ones in its features (Koh et al.
-2024, section 14; the measures are those of PPA and KEDMI).
+It has another architecture and was trained on all private photographs. What counts is whom it sees, and how near the pictures are to the
+private ones in its features (Koh et al. 2024, section 14; the measures are those of PPA and KEDMI).
 """
 
 from __future__ import annotations
@@ -38,10 +37,7 @@ class Score(NamedTuple):
 
 
 class EvaluationModel:
-    """A network that was trained on all these private photographs.
-
-    accuracy: the share of photographs that it was not trained on which a network like it gets right: how far its word can be trusted.
-    """
+    """A network that was trained on all these private photographs; accuracy: of a network like it, on photographs held out."""
 
     def __init__(self, model: nn.Module, accuracy: float, private: Labelled) -> None:
         self.model, self.accuracy = model.eval(), accuracy
@@ -65,9 +61,9 @@ def evaluation_models(fleet: Fleet, split: PrivatePublic) -> list[EvaluationMode
 
 
 def nearest(features: Tensor, targets: Tensor, private: Tensor, labels: Tensor) -> Tensor:
-    """Euclidean distance of each row of features (n, width) to the nearest private one (m, width) of its own class: (n,).
+    """Euclidean distance of each row of features (n, width) to the nearest private one (m, width) of its own class, else infinity: (n,).
 
-    Koh et al. 2024, section 14, "KNN distance"; its square is the delta of PPA.  Infinite for a class without photographs.
+    Koh et al. 2024, section 14, "KNN distance"; its square is the delta of PPA.
     """
     distance = torch.cdist(features.double(), private.double())  # (n, m)
     return distance.masked_fill(targets[:, None] != labels[None], torch.inf).min(1).values

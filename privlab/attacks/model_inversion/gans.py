@@ -1,15 +1,14 @@
-"""The GANs of GMI, KEDMI and PLG-MI, trained on public images; each is kept in the run store, and goes on where it was interrupted.
+"""The GANs of GMI, KEDMI and PLG-MI, and LOMMA's students, trained on public images, once; interrupted, a training goes on where it was.
 
-GMI's and KEDMI's keep their discriminator, so that an attack can ask how real its picture looks. KEDMI's also learns to tell the target's
-classes apart, from what the target says of public images, so that the generator comes to know which of their traits the target looks at.
-PLG-MI's is told which class to draw: the public images that look most like it to the target have the class as a pseudo-label.
+GMI's and KEDMI's keep their discriminator, so that an attack can ask how real its picture looks. KEDMI's also learns from the target to
+tell its classes apart. PLG-MI's is told which class to draw: public images that look most like it to the target are its pseudo-labelled.
+A student answers as the target does; an attack asks it beside the target, as what convinces both shows less of the one model's quirks.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -19,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm
 
-from privlab import training
+from privlab import models, training
 from privlab.attacks.model_inversion.generators import Generator
 from privlab.attacks.model_inversion.losses import max_margin, random_window
 from privlab.compute import store
@@ -27,7 +26,7 @@ from privlab.models.forward import preprocessing
 from privlab.training import batches, epoch_loop
 from privlab.training.batches import Labelled
 
-FORMAT = 1  # raise it when the same settings begin to give another GAN
+FORMAT = 2  # raise it when the same settings begin to give another GAN
 ENTROPY = 0.0064  # its weight for KEDMI's generator; their code adds it up over the 64 images of a batch, with the weight 1e-4
 MARGIN = 0.2  # weight of the target's loss for PLG-MI's generator
 SHARE = (0.8, 1.0)  # of a made image's area, which the target then looks at
@@ -38,20 +37,28 @@ class DCGAN(Generator):
     """Strided transposed convolutions from a latent to a square image (Radford et al. 2016) with a side of 16, 32, 64 or 128 pixels.
 
     channels: of the last map before the image; each earlier one has twice as many.
+    classes: how many it can be told to draw, by the scales and shifts of `ClassBatchNorm`; with 0 it is not told.
     """
 
-    def __init__(self, width: int, shape: tuple[int, ...], channels: int) -> None:
+    def __init__(self, width: int, shape: tuple[int, ...], channels: int, classes: int = 0) -> None:
         super().__init__()
-        self.width, self.shape = width, shape
-        sizes = widths(shape, channels)[::-1]  # 4x4, 8x8, ... maps
-        layers: list[nn.Module] = [nn.ConvTranspose2d(width, sizes[0], 4, bias=False)]
-        for before, after in pairwise(sizes):
-            layers += [nn.BatchNorm2d(before), nn.ReLU(), nn.ConvTranspose2d(before, after, 4, 2, 1, bias=False)]
-        layers += [nn.BatchNorm2d(sizes[-1]), nn.ReLU(), nn.ConvTranspose2d(sizes[-1], shape[0], 4, 2, 1), nn.Sigmoid()]
-        self.layers = nn.Sequential(*layers).apply(small_weights)
+        self.width, self.shape, self.classes = width, shape, classes
+        sizes = widths(shape, channels)[::-1]  # channels of the maps of 4x4, 8x8, ...
+        first = nn.ConvTranspose2d(width, sizes[0], 4, bias=False)
+        grow = [nn.ConvTranspose2d(a, b, 4, 2, 1, bias=False) for a, b in pairwise(sizes)]
+        last = nn.ConvTranspose2d(sizes[-1], shape[0], 4, 2, 1, bias=not classes)
+        self.maps = nn.ModuleList([first, *grow, last])
+        self.norms = nn.ModuleList(ClassBatchNorm(size, classes) if classes else nn.BatchNorm2d(size) for size in sizes)
+        for grown, norm in zip(self.maps, self.norms, strict=False):
+            small_weights(grown)
+            small_weights(norm)
+        small_weights(last)
 
-    def synthesise(self, w: Tensor) -> Tensor:
-        return self.layers(w[:, :, None, None])
+    def synthesise(self, w: Tensor, *labels: Tensor) -> Tensor:
+        x = self.maps[0](w[:, :, None, None])
+        for norm, grow in zip(self.norms, self.maps[1:], strict=True):
+            x = grow(norm(x, *labels).relu())
+        return x.sigmoid()
 
 
 def widths(shape: tuple[int, ...], channels: int) -> list[int]:
@@ -70,16 +77,14 @@ def small_weights(module: nn.Module) -> None:
         nn.init.normal_(module.weight, 1.0, 0.02)
 
 
-class Adversary(Generator):
+class Adversary(DCGAN):
     """A DCGAN with its discriminator: strided convolutions from an image in [0, 1] to logits.
 
     knows: how many classes the discriminator tells apart; with 0 it tells real from made and nothing else.  Else see `DCGAN`.
     """
 
     def __init__(self, width: int, shape: tuple[int, ...], channels: int, knows: int = 0) -> None:
-        super().__init__()
-        self.width, self.shape = width, shape
-        self.generator = DCGAN(width, shape, channels)
+        super().__init__(width, shape, channels)
         sizes = widths(shape, channels)
         layers: list[nn.Module] = [nn.Conv2d(shape[0], sizes[0], 4, 2, 1), nn.LeakyReLU(0.2)]
         for before, after in pairwise(sizes):
@@ -89,9 +94,6 @@ class Adversary(Generator):
         if knows:  # drawn after the other, as those of the evidence are
             self.head = nn.Conv2d(sizes[-1], knows, 4)
             nn.init.normal_(self.head.weight, 0.0, 0.02)
-
-    def synthesise(self, w: Tensor) -> Tensor:
-        return self.generator.synthesise(w)
 
     def judged(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """What the discriminator says of images: logits (n, 1 or knows), and its features (n, ...) just before."""
@@ -103,7 +105,9 @@ class Adversary(Generator):
         return self.judged(images)[0].logsumexp(1)
 
     def learning(self) -> dict[str, nn.Module]:
-        return {"generator": self.generator, "discriminator": nn.ModuleList([self.body, self.head])}
+        """The two networks that are trained against each other."""
+        generator, discriminator = nn.ModuleList([self.maps, self.norms]), nn.ModuleList([self.body, self.head])
+        return {"discriminator": discriminator, "generator": generator}
 
 
 class ClassBatchNorm(nn.Module):
@@ -121,28 +125,8 @@ class ClassBatchNorm(nn.Module):
         return scale * self.plain(x) + shift
 
 
-class ConditionalDCGAN(Generator):
-    """A DCGAN that draws the class it is told to.  classes: how many it knows.  Else see `DCGAN`."""
-
-    def __init__(self, width: int, shape: tuple[int, ...], channels: int, classes: int) -> None:
-        super().__init__()
-        self.width, self.shape, self.classes = width, shape, classes
-        sizes = widths(shape, channels)[::-1]  # 4x4, 8x8, ... maps
-        first = nn.ConvTranspose2d(width, sizes[0], 4, bias=False)
-        rest = [nn.ConvTranspose2d(a, b, 4, 2, 1, bias=False) for a, b in pairwise([*sizes, shape[0]])]
-        self.maps = nn.ModuleList([first, *rest])
-        self.norms = nn.ModuleList([ClassBatchNorm(size, classes) for size in sizes])
-        self.maps.apply(small_weights)
-
-    def synthesise(self, w: Tensor, labels: Tensor) -> Tensor:
-        x = self.maps[0](w[:, :, None, None])
-        for norm, grow in zip(self.norms, self.maps[1:], strict=True):
-            x = grow(norm(x, labels).relu())
-        return x.sigmoid()
-
-
 class Projection(nn.Module):
-    """Its opponent: strided convolutions to features; images (n, *shape) and classes (n,) to the logit (n,) of a real image of the class.
+    """PLG-MI's discriminator: images (n, *shape) and classes (n,) to the logit (n,) of a real image of the class.
 
     The logit is a linear function of the features plus their inner product with the class's vector (Miyato and Koyama 2018); all layers
     with spectral normalisation (Miyato et al. 2018), and without BatchNorm, in place of their residual blocks.
@@ -178,67 +162,59 @@ class GANRecipe:
     batch_size: int = 64
     lr: float = 2e-4
 
-    @contextmanager
-    def drawing(self) -> Iterator[None]:
-        """Inside, weights are drawn from the seed; the caller's random state stays."""
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(self.seed)
-            yield
 
-    def latents(self, rows: Tensor, draw: torch.Generator) -> Tensor:
-        """As many as rows, on their device."""
-        return torch.randn(len(rows), self.width, generator=draw).to(rows.device)
+def train(
+    kind: str, gan: GAN, learning: Mapping[str, nn.Module], losses: Callable[[Tensor, Tensor, torch.Generator], Iterator[Tensor]],
+    pixels: Tensor, recipe: GANRecipe, settings: Mapping[str, Any], *, betas: tuple[float, float] = (0.5, 0.999),
+    watch: Callable[[int, Any], object] | None = None, progress: bool = True,
+) -> GAN:  # fmt: skip
+    """Train networks on images, once; returns the one that is kept.
 
-    def train(
-        self, kind: str, gan: GAN, learning: Mapping[str, nn.Module],
-        losses: Callable[[Tensor, torch.Generator], Iterator[Tensor]], n: int, settings: Mapping[str, Any], *,
-        betas: tuple[float, float] = (0.5, 0.999), watch: Callable[[int, Any], object] | None = None, progress: bool = True,
-    ) -> GAN:  # fmt: skip
-        """Train a GAN on n images, once.
+    kind: of the run.  gan: what is kept, on its device.  learning: the networks that learn, by name, the discriminator first.
+    losses: of a batch in [0, 1], the places of its images (batch,), and where to draw from: the discriminator's, and, once its step is
+        done, the generator's.  settings: what the result depends on, beside the recipe.  betas: of Adam.
+    watch: called after each epoch with the number done and the GAN, in eval mode; it may raise to stop.
+    """
+    epoch_loop.enough(pixels, recipe.batch_size, recipe.epochs)
+    device = next(gan.parameters()).device
+    run = store.keyed(kind, {**settings, **asdict(recipe)}, format=FORMAT, device=device)
+    optimisers = {name: torch.optim.Adam(net.parameters(), recipe.lr, betas) for name, net in learning.items()}
+    on_device = pixels.to(device)
 
-        kind: of the run.  gan: what is kept, on its device.  learning: "discriminator" and "generator", the networks that learn.
-        losses: of a batch, by the places of its images (batch,) and where to draw from: the discriminator's, and, once its step is done,
-            the generator's.  settings: what the result depends on, beside the recipe.  betas: of Adam.
-        watch: called after each epoch with the number done and the GAN, in eval mode; it may raise to stop.
-        """
-        device = next(gan.parameters()).device
-        run = store.keyed(kind, {**settings, **asdict(self)}, format=FORMAT, device=device)
-        optimisers = {name: torch.optim.Adam(net.parameters(), self.lr, betas) for name, net in learning.items()}
+    def step(rows: Tensor, draw: torch.Generator) -> None:
+        rows = rows.to(device)
+        real = batches.unit(on_device[rows], torch.float32)  # (batch, channels, side, side)
+        for optimiser, loss in zip(optimisers.values(), losses(real, rows, draw), strict=True):
+            epoch_loop.step(optimiser, loss)
 
-        def step(rows: Tensor, draw: torch.Generator) -> None:
-            for name, loss in zip(("discriminator", "generator"), losses(rows.to(device), draw), strict=True):
-                epoch_loop.step(optimisers[name], loss)
+    def learn() -> None:
+        epoch_loop.train(
+            learning, optimisers, step, len(pixels), epochs=recipe.epochs, batch_size=recipe.batch_size, seed=recipe.seed,
+            run=run, title=kind, watch=(lambda done: watch(done, gan)) if watch else None, progress=progress,
+        )  # fmt: skip
 
-        def learn() -> None:
-            epoch_loop.train(
-                learning, optimisers, step, n, epochs=self.epochs, batch_size=self.batch_size, seed=self.seed, run=run,
-                title=f"GAN ({kind})", watch=(lambda done: watch(done, gan)) if watch else None, progress=progress,
-            )  # fmt: skip
-
-        epoch_loop.train_once(run, {"generator": gan}, learn)
-        return gan
+    epoch_loop.train_once(run, {"kept": gan}, learn)
+    return gan
 
 
 def gmi(images: Labelled | Tensor, recipe: GANRecipe, *, device: str = "cpu", **kept: Any) -> Adversary:
     """GMI's GAN (Zhang et al. 2020, who train a Wasserstein GAN): Goodfellow et al. 2014, with -log D for the generator.
 
     images: (n, channels, side, side), bytes or in [0, 1]; the side is 16, 32, 64 or 128.  recipe: of Adam with betas (0.5, 0.999).
-    kept: watch and progress, see `GANRecipe.train`.
+    kept: watch and progress, see `train`.
     Raises ValueError for images that are not of such a size, or fewer than a batch.
     """
     pixels = batches.pixels(images)
-    epoch_loop.enough(pixels, recipe.batch_size, recipe.epochs)
-    with recipe.drawing():
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(recipe.seed)
         gan = Adversary(recipe.width, tuple(pixels.shape[1:]), recipe.channels).to(device)
-    on_device = pixels.to(device)
 
-    def losses(rows: Tensor, draw: torch.Generator) -> Iterator[Tensor]:
-        real = batches.unit(on_device[rows], torch.float32)  # (batch, channels, side, side)
-        fake = gan.synthesise(recipe.latents(rows, draw))
+    def losses(real: Tensor, _: Tensor, draw: torch.Generator) -> Iterator[Tensor]:
+        fake = gan.synthesise(torch.randn(len(real), recipe.width, generator=draw).to(real))
         yield F.softplus(-gan.realism(real)).mean() + F.softplus(gan.realism(fake.detach())).mean()
         yield F.softplus(-gan.realism(fake)).mean()  # -log D(G(z))
 
-    return recipe.train("gmi", gan, gan.learning(), losses, len(pixels), {"images": store.digest(pixels)}, **kept)
+    return train("gmi", gan, gan.learning(), losses, pixels, recipe, {"images": store.digest(pixels)}, **kept)
 
 
 def kedmi(
@@ -246,23 +222,21 @@ def kedmi(
 ) -> Adversary:
     """KEDMI's GAN (Chen et al. 2021), by `discriminator_loss` and `generator_loss`.  For the arguments, and errors, see `gmi`."""
     pixels = batches.pixels(images)
-    epoch_loop.enough(pixels, recipe.batch_size, recipe.epochs)
     answers = training.logits(target, pixels).softmax(1).to(device)  # (n, classes)
-    with recipe.drawing():
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(recipe.seed)
         gan = Adversary(recipe.width, tuple(pixels.shape[1:]), recipe.channels, answers.shape[1]).to(device)
-    on_device = pixels.to(device)
 
-    def losses(rows: Tensor, draw: torch.Generator) -> Iterator[Tensor]:
-        real = batches.unit(on_device[rows], torch.float32)
-        fake = gan.synthesise(recipe.latents(rows, draw))
+    def losses(real: Tensor, rows: Tensor, draw: torch.Generator) -> Iterator[Tensor]:
+        fake = gan.synthesise(torch.randn(len(real), recipe.width, generator=draw).to(real))
         yield discriminator_loss(gan.judged(real)[0], gan.judged(fake.detach())[0], answers[rows])
         logits, features = gan.judged(fake)
         with torch.no_grad():
             public = gan.judged(real)[1]
         yield generator_loss(features, public, logits)
 
-    of = {"images": store.digest(pixels), "entropy": ENTROPY, "target": epoch_loop.fingerprint(target)}
-    return recipe.train("kedmi", gan, gan.learning(), losses, len(pixels), of, **kept)
+    of = {"images": store.digest(pixels), "target": epoch_loop.fingerprint(target)}
+    return train("kedmi", gan, gan.learning(), losses, pixels, recipe, of, **kept)
 
 
 def discriminator_loss(real: Tensor, fake: Tensor, answers: Tensor) -> Tensor:
@@ -287,37 +261,35 @@ def generator_loss(features: Tensor, public: Tensor, logits: Tensor) -> Tensor:
 
 def plg_mi(
     images: Labelled | Tensor, target: nn.Module, recipe: GANRecipe, *, each: int, device: str = "cpu", **kept: Any
-) -> ConditionalDCGAN:
+) -> DCGAN:
     """PLG-MI's GAN (Yuan et al. 2023), on pseudo-labelled images, and against the target's max-margin loss on a crop of made images.
-    (Theirs also turn, mirror and colour the images.)
 
     each: images of each class, see `pseudo_labels`.  Else, and for errors, see `gmi`.
     recipe: of Adam with betas (0, 0.9). A rate of 3e-3 suits some hundred steps; theirs is 2e-4 over 30,000, with five steps of the
-        discriminator for one of the generator.
+        discriminator for one of the generator, and they also turn, mirror and colour the images.
     """
     pixels = batches.pixels(images)
     places, labels = pseudo_labels(training.logits(target, pixels).softmax(1).cpu(), each)
-    epoch_loop.enough(chosen := pixels[places], recipe.batch_size, recipe.epochs)
-    shape, classes = tuple(pixels.shape[1:]), int(labels[-1]) + 1
-    with recipe.drawing():
-        generator = ConditionalDCGAN(recipe.width, shape, recipe.channels, classes).to(device)
+    shape, classes, labels = tuple(pixels.shape[1:]), int(labels[-1]) + 1, labels.to(device)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(recipe.seed)
+        generator = DCGAN(recipe.width, shape, recipe.channels, classes).to(device)
         discriminator = Projection(shape, recipe.channels, classes).to(device)
     # gradients pass through a copy; the target is left as it was
     frozen, normalise = copy.deepcopy(target).to(device).eval().requires_grad_(False), preprocessing(target)
-    chosen, labels = chosen.to(device), labels.to(device)
 
-    def losses(rows: Tensor, draw: torch.Generator) -> Iterator[Tensor]:
+    def losses(real: Tensor, rows: Tensor, draw: torch.Generator) -> Iterator[Tensor]:
         drawn = torch.randint(classes, (len(rows),), generator=draw).to(device)
-        fake = generator.synthesise(recipe.latents(rows, draw), drawn)
-        real = discriminator(batches.unit(chosen[rows], torch.float32), labels[rows])
-        yield F.relu(1 - real).mean() + F.relu(1 + discriminator(fake.detach(), drawn)).mean()  # hinge: Lim and Ye 2017
+        fake = generator.synthesise(torch.randn(len(real), recipe.width, generator=draw).to(real), drawn)
+        genuine = discriminator(real, labels[rows])
+        # the hinge loss of Lim and Ye 2017
+        yield F.relu(1 - genuine).mean() + F.relu(1 + discriminator(fake.detach(), drawn)).mean()
         certain = max_margin(frozen(normalise(random_window(fake, SHARE, draw))), drawn).mean()
         yield MARGIN * certain - discriminator(fake, drawn).mean()
 
-    of: dict[str, Any] = {"images": store.digest(pixels), "target": epoch_loop.fingerprint(target)}
-    of |= {"each": each, "margin": MARGIN, "share": list(SHARE)}
-    learning = {"generator": generator, "discriminator": discriminator}
-    return recipe.train("plg_mi", generator, learning, losses, len(chosen), of, betas=(0.0, 0.9), **kept)
+    of = {"images": store.digest(pixels), "target": epoch_loop.fingerprint(target), "each": each}
+    learning = {"discriminator": discriminator, "generator": generator}
+    return train("plg_mi", generator, learning, losses, pixels[places], recipe, of, betas=(0.0, 0.9), **kept)
 
 
 def pseudo_labels(answers: Tensor, n: int) -> tuple[Tensor, Tensor]:
@@ -327,3 +299,28 @@ def pseudo_labels(answers: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """
     places = answers.topk(n, dim=0).indices.T.flatten()
     return places, torch.arange(answers.shape[1], device=answers.device).repeat_interleave(n)
+
+
+def distil(
+    target: nn.Module, student: str, images: Labelled | Tensor, *, model: Mapping[str, Any], epochs: int, seed: int,
+    batch_size: int = 64, device: str = "cpu", progress: bool = True,
+) -> nn.Module:  # fmt: skip
+    """A student of LOMMA's (Nguyen et al. 2023, augmented models): a network of the zoo that learns to answer public images as the target.
+
+    By the KL divergence, with Adam at a constant rate of 1e-3. It takes over the target's preprocessing and classes; it is in eval mode.
+    student, model: what `zoo.build` takes: the name, and the changes.  images: public, (n, channels, height, width), bytes or in [0, 1].
+    """
+    pixels = batches.pixels(images)
+    taught = training.logits(target, pixels).to(device)  # (n, classes)
+    changes = {"num_classes": taught.shape[1], **model}
+    network: Any = models.build(student, seed=seed, **changes).to(device)
+    network.normalise = preprocessing(target)
+
+    def losses(x: Tensor, rows: Tensor, _: Any) -> Iterator[Tensor]:
+        pair = F.log_softmax(network(network.normalise(x)), 1), F.log_softmax(taught[rows], 1)
+        yield F.kl_div(*pair, reduction="batchmean", log_target=True)
+
+    recipe = GANRecipe(epochs, seed, batch_size=batch_size, lr=1e-3)
+    of = {"images": store.digest(pixels), "target": epoch_loop.fingerprint(target), "student": [student, changes]}
+    options = dict[str, Any](betas=(0.9, 0.999), progress=progress)
+    return train("distilled", network, {"student": network}, losses, pixels, recipe, of, **options)

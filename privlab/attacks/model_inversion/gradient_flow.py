@@ -8,6 +8,7 @@ images: (n, channels, height, width) in [0, 1].  labels: (n,).  loss: (logits, l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,8 @@ import torch
 from timm.models.resnet import BasicBlock, Bottleneck
 from torch import Tensor, nn
 
+from privlab.attacks.model_inversion.losses import Loss
 from privlab.models.forward import preprocessing, stateless
-
-Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -34,26 +34,22 @@ class Split:
 
 def split(model: nn.Module, images: Tensor, labels: Tensor, loss: Loss) -> list[Split]:
     """Both parts of equation 2, for each block of a timm ResNet, from the first to the last. A removed shortcut gives 0."""
-    blocks: dict[str, Any] = {
-        name: block for name, block in model.named_modules() if isinstance(block, BasicBlock | Bottleneck)
-    }
+    blocks: dict[str, Any] = {n: m for n, m in model.named_modules() if isinstance(m, BasicBlock | Bottleneck)}
     totals = _gradients(model, images, labels, loss, blocks)  # a pass of its own, in which nothing is taken apart
     places: dict[Any, nn.Module] = {}
     for name, block in blocks.items():
-        places[name, "branch"] = block.conv1
-        places[name, "sum"] = block.act2 if isinstance(block, BasicBlock) else block.act3
+        last = block.act2 if isinstance(block, BasicBlock) else block.act3
+        places |= {(name, "branch"): block.conv1, (name, "sum"): last}
         if block.downsample is not None:
             places[name, "skip"] = block.downsample
-    parts = _gradients(model, images, labels, loss, places)
-    rows = []
+    parts, rows = _gradients(model, images, labels, loss, places), []
     for name in blocks:
         total, arriving, branch = totals[name], parts[name, "sum"], parts[name, "branch"]
         # where the shortcut is an identity there is no module to hook: its derivative is 1, its part what arrives at the sum
         skip = parts.get((name, "skip"), arriving)
-        error = ((skip + branch - total).norm() / total.norm()).item()
         parted = {"arriving": arriving, "skip": skip, "branch": branch, "total": total}
         norms = {where: part.flatten(1).norm(dim=1).mean().item() for where, part in parted.items()}
-        rows.append(Split(name, **norms, error=error))
+        rows.append(Split(name, **norms, error=((skip + branch - total).norm() / total.norm()).item()))
     return rows
 
 
@@ -76,14 +72,11 @@ def _gradients(
         return hook
 
     like = next(model.parameters())
-    handles = [module.register_forward_pre_hook(listen(where)) for where, module in places.items()]
-    try:
-        with torch.enable_grad():
-            passed["input"] = images.detach().clone().to(like.device).requires_grad_()
-            logits = stateless(model)(preprocessing(model)(passed["input"].to(like)))
-            value = loss(logits, labels.to(like.device)).sum()
-    finally:
-        for handle in handles:
-            handle.remove()
+    with torch.enable_grad(), ExitStack() as hooks:
+        for where, module in places.items():
+            hooks.enter_context(module.register_forward_pre_hook(listen(where)))
+        passed["input"] = images.detach().clone().to(like.device).requires_grad_()
+        logits = stateless(model)(preprocessing(model)(passed["input"].to(like)))
+        value = loss(logits, labels.to(like.device)).sum()
     gradients = torch.autograd.grad(value, [*passed.values()], allow_unused=True, materialize_grads=True)
     return dict(zip(passed, gradients, strict=True))

@@ -17,9 +17,8 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
 def poincare(logits: Tensor, targets: Tensor) -> Tensor:
     """The Poincaré distance between the logits, scaled to a sum of absolutes of 1, and the one-hot target (Struppek et al. 2022, PPA).
 
-    Its gradient does not fade as the target becomes certain, as that of the cross-entropy does. Both points have to lie inside the
-    unit ball: the target's 1 is drawn in by 1e-4, as the authors have it; the guards against all logits but one, or all, being 0 are ours.
-    Computed in float64.
+    Its gradient does not fade as the target becomes certain, as that of the cross-entropy does. Both points have to lie inside the unit
+    ball: the target's 1 is drawn in by 1e-4, as the authors have it; the other guards are ours.  Computed in float64.
     """
     z = logits.double()
     u = z / z.abs().sum(1, keepdim=True).clamp_min(1e-12)
@@ -39,18 +38,14 @@ def logit(logits: Tensor, targets: Tensor) -> Tensor:
     return -logits.gather(1, targets[:, None])[:, 0]
 
 
-LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    loss.__name__: loss for loss in (poincare, cross_entropy, max_margin, logit)
-}
+Loss = Callable[[Tensor, Tensor], Tensor]
+LOSSES: dict[str, Loss] = {loss.__name__: loss for loss in (poincare, cross_entropy, max_margin, logit)}
 
 
 def random_window(
-    images: Tensor,
-    share: tuple[float, float],
-    draw: torch.Generator,
-    ratio: tuple[float, float] = (1.0, 1.0),
+    images: Tensor, share: tuple[float, float], draw: torch.Generator, ratio: tuple[float, float] = (1.0, 1.0),
     mirror: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """One random window of these images (n, channels, height, width), the same of each, enlarged to their size.
 
     share: of the area, drawn evenly from this range; (1, 1) leaves them as they are.

@@ -45,7 +45,7 @@ def plg_mi(**changes: Any) -> ModelInversion:
 def lomma(on: ModelInversion, **changes: Any) -> ModelInversion:
     """LOMMA (Nguyen et al. 2023) on top of GMI's or KEDMI's search: the target's logit, held by its features.
 
-    Its other half, models distilled from the target, is what `run` takes as `ensemble`; see `distillation`.
+    Its other half, models distilled from the target, is what `run` takes as `ensemble`; see `gans.distil`.
     """
     return replace(on, **(dict[str, Any](loss="logit", anchor=1.0) | changes))
 
@@ -53,7 +53,5 @@ def lomma(on: ModelInversion, **changes: Any) -> ModelInversion:
 def _bare(settings: dict[str, Any]) -> ModelInversion:
     """Without PPA's choices and crops: every candidate is kept, and there are no more latents to begin from than candidates."""
     n = settings.get("candidates", 5)
-    plain: dict[str, Any] = dict(
-        candidates=n, kept=n, pool=n, lr=0.02, betas=(0.9, 0.999), drops=(), share=(1.0, 1.0), views=0
-    )
-    return ModelInversion(**(plain | settings))
+    plain = dict[str, Any](kept=n, pool=n, lr=0.02, betas=(0.9, 0.999), drops=(), share=(1.0, 1.0), views=0)
+    return ModelInversion(**(plain | settings | {"candidates": n}))

@@ -1,8 +1,7 @@
 """Model inversion: what the people look like that a classifier was trained to tell apart, out of the classifier alone.
 
-An attack is put together from a prior over images (`generators`), a first choice among random latents, a loss of the target's answer, small
-changes of the picture on the way (so that it convinces from more than one view), and a last choice; `presets` has those of the papers. The
-attacker has the target model's weights and public images; of the private ones they see none.
+An attack is put together from a prior over images (`generators`), a first choice among random latents, a loss of the target's answer, one
+view of the picture a step, and a last choice; `presets` has the papers'. The attacker has the target's weights and public images alone.
 """
 
 from __future__ import annotations
@@ -68,9 +67,8 @@ class ModelInversion:
     views, view_share: how many views of each candidate the last choice takes the mean over; 0 takes the picture as it is.
     realism: weight of -log D, D being how real the generator's own discriminator finds the picture.
     fitted: search for a Gaussian around each candidate, its mean and its log-variance, from a fresh draw each step; a picture is one draw.
-    anchor: weight of LOMMA's regulariser, which keeps the target's logit from growing with the length of its features alone: their mean
-        squared distance, over the width as in the authors' code, from a fresh draw each step from the Gaussian of those of 500 pictures of
-        the generator, which stand for the public ones.
+    anchor: weight of LOMMA's regulariser: the mean squared distance of the target's features, over the width as in the authors' code, from
+        a fresh draw each step of the Gaussian of those of 500 pictures of the generator, which stand for the public ones.
     """
 
     loss: str = "poincare"
@@ -99,10 +97,10 @@ class ModelInversion:
         """The attack on these classes. Each is searched for as if it were alone: draws depend on the seed and the step alone.
 
         model: the target, in eval mode from here on; its weights are not touched.  generator: see `generators`.
-        ensemble: models that have learnt the target's answers, see `distillation`; the loss is the mean over the target and them.
+        ensemble: models in eval mode that have learnt the target's answers, see `gans.distil`; the loss is the mean over all.
         Raises ValueError for a class that the model does not have, and for a generator whose images do not fit it.
         """
-        classes = _checked(model, generator, targets, ensemble)
+        classes = _checked(model, generator, targets)
         began = self.select(model, generator, classes, seed)
         labels = classes.repeat_interleave(self.candidates).to(began.device)
         latents = self._descend((model, *ensemble), generator, began, labels, seed)
@@ -182,8 +180,7 @@ class ModelInversion:
         """Latents from Gaussians of these means and log-variances, (n, width) both, the same noise for each class; else the means."""
         if not self.fitted:
             return mean
-        # drawn on the CPU, so that devices agree
-        noise = torch.randn(self.candidates, mean.shape[1], generator=draw).to(mean)
+        noise = torch.randn(self.candidates, mean.shape[1], generator=draw).to(mean)  # from the CPU, so devices agree
         return mean + (spread / 2).exp() * noise.repeat(len(mean) // self.candidates, 1)
 
     def objective(self, models: Models, images: Tensor, targets: Tensor, point: Tensor | None) -> Tensor:
@@ -208,29 +205,22 @@ class ModelInversion:
 
     def _view_confidence(self, model: nn.Module, images: Tensor, labels: Tensor, seed: int) -> Tensor:
         """Mean probability of the target over `views` of each picture, the same views for all of them: (n,)."""
-        if self.views == 0:
-            return _likelihood(model, images, labels)
-        draw = torch.Generator().manual_seed(seed + 1)
-        total = torch.zeros(len(images), device=images.device)
+        draw, total = torch.Generator().manual_seed(seed + 1), torch.zeros(len(images), device=images.device)
         for _ in range(self.views):
             total += _likelihood(model, random_window(images, self.view_share, draw, (0.8, 1.2), mirror=True), labels)
-        return total / self.views
+        return total / self.views if self.views else _likelihood(model, images, labels)
 
 
-def _checked(model: nn.Module, generator: Generator, targets: Classes, ensemble: Models) -> Tensor:
-    """The targets as a tensor, if the models, which are in eval mode from here on, and the generator fit together."""
-    shape, trained_on = tuple(generator.shape), getattr(model, "image_shape", None)
-    if trained_on and tuple(trained_on) != shape:
-        raise ValueError(f"generator: its images are {shape}, and the target was trained on {tuple(trained_on)}")
-    w = generator.map(generator.sample(1, 0))
-    image = generator.draw(w, torch.zeros(1, dtype=torch.long, device=w.device)).detach()
+def _checked(model: nn.Module, generator: Generator, targets: Classes) -> Tensor:
+    """The targets as a tensor, if they and the generator's images fit the model, which is in eval mode from here on."""
+    shape, latent = tuple(generator.shape), generator.map(generator.sample(1, 0))
+    if shape != (trained_on := tuple(getattr(model, "image_shape", shape))):
+        raise ValueError(f"generator: its images are {shape}, and the target was trained on {trained_on}")
+    image = generator.draw(latent, torch.zeros(1, dtype=torch.long, device=latent.device)).detach()
     try:
-        answers = {_softmax(each.eval(), image).shape[1] for each in (model, *ensemble)}
+        classes = _softmax(model.eval(), image).shape[1]
     except (RuntimeError, ValueError, AssertionError) as error:
         raise ValueError(f"generator: its images are {shape}, which this model does not take ({error})") from None
-    classes = max(answers)
-    if len(answers | {generator.classes or classes}) > 1:
-        raise ValueError(f"generator, ensemble: {answers}, {generator.classes} classes; give some of the target's")
     labels = torch.as_tensor(targets).long()
     if not len(labels) or len(labels.unique()) < len(labels) or labels.min() < 0 or labels.max() >= classes:
         raise ValueError(f"targets={targets!r}: give one or more different classes of the target's, 0 to {classes - 1}")

@@ -9,7 +9,7 @@ from scipy.stats import spearmanr
 
 from privlab import data
 from privlab.attacks import model_inversion
-from privlab.attacks.model_inversion import distillation, evaluation, gans
+from privlab.attacks.model_inversion import evaluation, gans
 from privlab.defences import architecture, dp_sgd, regularisers
 from privlab.experiments import Size, experiment, tiled
 from privlab.experiments.protocol import Settings, Values
@@ -26,23 +26,23 @@ STUDENTS: dict[str, Settings] = {
 }
 
 
-def kinds(epochs: int, full: int) -> dict[str, Settings]:
+def kinds(full: int) -> dict[str, Settings]:
     """What each kind of network changes: defences, the network's own settings, how many times as long it is trained.
 
     full: epochs before TTS takes the skips away. BiDO's and MID's weights were chosen at a look at another draw of people.
     """
-    bido, rolss = regularisers.bido(2, 20), architecture.rolss()
+    bido, rolss = regularisers.BiDO(2, 20), architecture.rolss()
     return {
         "none": {},
         "rolss": dict(defences=(rolss,)),
         "rolss_plus": dict(defences=(architecture.rolss_plus(),)),
         "ssf": dict(defences=(architecture.ssf(),)),
-        "tts": dict(defences=(architecture.tts(full, epochs - full),)),
+        "tts": dict(defences=(architecture.tts(full),)),
         "bido": dict(defences=(bido,)),
-        "mid": dict(defences=(regularisers.mid(0.05, 64),)),
+        "mid": dict(defences=(regularisers.MID(0.05, 64),)),
         "bido_plus_rolss": dict(defences=(bido, rolss)),
         "groupnorm": dict(changes=GROUPED),
-        "dp": dict(changes=GROUPED, defences=(dp_sgd.dp(epsilon=50.0, delta=1e-3),)),
+        "dp": dict(changes=GROUPED, defences=(dp_sgd.DP(epsilon=50.0, delta=1e-3),)),
         "none_longer": dict(longer=3),
         "groupnorm_longer": dict(changes=GROUPED, longer=3),
     }
@@ -75,7 +75,7 @@ def defences(
     yield f"acc[{here.faces}, judge]", 100 * here.judge.accuracy
     yield f"attacc[{here.faces}, random_face]", here.random_face()
     for label, network in networks.items():
-        name, table = f"{here.faces}, {label}", kinds(here.recipe.epochs, min(full, here.recipe.epochs - 1))
+        name, table = f"{here.faces}, {label}", kinds(min(full, here.recipe.epochs - 1))
         along = attacked(here, network, table["none"], stops)
         yield f"attacc[{name}, first_choice]", along[-1].first
         for epoch, stopped in zip(stops, along[:-1], strict=True):
@@ -206,7 +206,7 @@ def stronger_attacks(
         plg_mi = gans.plg_mi(draw.public, victim, recipe, each=labelled, **quiet)
         once = dict(quiet, seed=seed, epochs=3, batch_size=64)
         beside = [
-            distillation.distil(victim, student, draw.public, model={**shape, "in_chans": draw.public.shape[1]}, **once)
+            gans.distil(victim, student, draw.public, model={**shape, "in_chans": draw.public.shape[1]}, **once)
             for student, shape in [*STUDENTS.items()][:students]
         ]
         ppa = model_inversion.ppa(**(one_each | dict(candidates=2 * take)), pool=500, views=10)

@@ -9,7 +9,7 @@ import torch
 
 from privlab import models
 from privlab.attacks.gradient_inversion import label_recovery
-from privlab.defences import dp_sgd, noise_budget
+from privlab.defences import dp_sgd, perturbation
 from privlab.defences.updates import UpdateDefence
 from privlab.experiments import Size, experiment, tiled
 from privlab.experiments.protocol import Settings, Values
@@ -23,7 +23,7 @@ SMALL: Settings = dict(model="vit_cifar", changes=dict(embed_dim=224, depth=2, p
 STOCK: Settings = dict(img_size=32, patch_size=4, num_classes=10, position_std=1.0)
 VIT_S: Settings = dict(model="vit_small_patch16_224", changes=STOCK)
 VIT_B: Settings = dict(model="vit_base_patch16_224", changes=STOCK)
-PRIVATE = dp_sgd.dp(epsilon=50.0, delta=1e-3)
+PRIVATE = dp_sgd.DP(epsilon=50.0, delta=1e-3)
 FULL: Settings = dict(
     levels=[0.001, 0.01, 0.1, 1.0], strengths=[0.1, 1.0], ways=WAYS, rows=[*ROWS], embeddings=[*EMBEDDINGS],
 )  # fmt: skip
@@ -68,7 +68,7 @@ def one_update(
         for who, informed in (("naive", False), ("informed", True)):
             yield f"psnr[{key}, algebra_{who}]", client.solved(even, informed)
             yield f"psnr[{key}, search_{who}]", client.psnr(client.search(even, informed))
-    measured = noise_budget.measured(client.network)
+    measured = perturbation.measured(client.network)
     matrix: dict[str, UpdateDefence | None] = {"none": None, **{name: ROWS[name] for name in rows}}
     for way, level in ((way, level) for way in ways for level in strengths if way in DENSE or level == 1):
         noise = spent(way, level, measured)
@@ -123,7 +123,7 @@ def training_cost(
         yield f"auc[{name}]", auc
         path.append((task, auc))
     yield "attack_acc[none]", accuracy
-    measured = noise_budget.measured(models.build(model, seed=pair.seed, **changes))
+    measured = perturbation.measured(models.build(model, seed=pair.seed, **changes))
     defences: dict[str, Defence] = {name: ROWS[name] for name in rows}
     defences |= {f"{way}_1": spent(way, 1.0, measured) for way in ways}
     defences |= {"dp_sgd": PRIVATE} if private else {}

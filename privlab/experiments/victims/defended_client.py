@@ -45,7 +45,7 @@ def strength(level: float) -> str:
 
 
 def spent(way: str, level: float, measured: Mapping[str, float] | None = None) -> UpdateDefence:
-    """Noise `level` times as long as the update, its energy spent in one of `WAYS`.  measured: see `noise_budget.measured`."""
+    """Noise `level` times as long as the update, its energy spent in one of `WAYS`.  measured: see `perturbation.measured`."""
     if way == "own":
         return updates.sent("gaussian", relative=level)
     shares = {"even": {"all": 1.0}, "measured": measured, "leaky": dict.fromkeys(READ, 1 / 3)}.get(way, {way: 1.0})

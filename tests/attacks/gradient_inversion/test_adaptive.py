@@ -12,7 +12,7 @@ from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import objectives
 from privlab.attacks.gradient_inversion.adaptive import LEFT_OVER, arrived, averaged, compared, tempered, unclipped
 from privlab.defences import updates
-from privlab.defences.noise_budget import deviations, spread
+from privlab.defences.perturbation import deviations, spread
 from privlab.leak import Leak, observe
 from privlab.models import april
 

@@ -1,21 +1,15 @@
 """LiRA against its definition, sample by sample in NumPy and SciPy; its laws; and what it scores on noise, where it must score nothing."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
 from privlab import data
 from privlab.attacks.membership_inference import lira
 
-MODES = [
-    dict(online=online, variance=variance) for online, variance in itertools.product([True, False], lira.VARIANCES)
-]
+MODES = [dict(online=online, variance=variance) for online in (True, False) for variance in lira.VARIANCES]
 every_mode = pytest.mark.parametrize("mode", MODES, ids=str)
 
 
@@ -74,22 +68,6 @@ def test_every_target_is_the_definition_target_by_target(mode, models, pairs):
     close(found, by_definition(phi, keep, mode, pairs))
 
 
-@every_mode
-def test_samples_need_not_be_in_half_of_the_models(mode):
-    keep = torch.tensor([[1, 1, 1], [1, 0, 1], [1, 0, 1], [0, 1, 1], [0, 1, 0], [0, 1, 0], [0, 0, 0]]).bool()
-    phi = margins(keep)
-    close(lira.every_target(phi, keep, **mode), by_definition(phi, keep, mode))
-
-
-def test_by_hand_online():
-    """One sample, in-scores 3 and 5, out-scores 0, 1 and 2; the victim says 4: it sits on the in side's mean, 3 stds from the other's."""
-    shadows = torch.tensor([3.0, 0, 5, 1, 2]).double()[:, None, None]
-    keep = torch.tensor([1, 0, 1, 0, 0]).bool()[:, None]
-    fit = lira.gaussians(shadows, keep, "per-example")
-    close(torch.cat(fit).flatten(), [4, 2**0.5, 1, 1])
-    close(lira.statistic(torch.tensor([[4.0]]).double(), fit, online=True), [[-np.log(2) / 2 + 9 / 2]])
-
-
 def test_by_hand_spreads():
     """Two samples, in-scores (0, 2) and (10, 14): squares 2 and 8 within them, 2 * 11^2 between their means 1 and 12."""
     shadows = torch.tensor([[0.0, 10], [2, 14], [5, 5], [6, 7]]).double()[..., None]
@@ -100,23 +78,12 @@ def test_by_hand_spreads():
     close(std_in["fixed"], [((2 + 8 + 4 * 5.5**2) / 3) ** 0.5] * 2)
 
 
-def test_an_offline_attack_needs_no_shadow_that_knows_the_sample():
+@pytest.mark.parametrize("variance", lira.VARIANCES)
+def test_an_offline_attack_needs_no_shadow_that_knows_the_sample(variance):
     """Not one is trained on any: the usual case."""
-    never = torch.zeros(5, 6, dtype=torch.bool)
+    never, mode = torch.zeros(5, 6, dtype=torch.bool), dict(online=False, variance=variance)
     phi = margins(never)
-    for variance in lira.VARIANCES:
-        found = lira.every_target(phi, never, online=False, variance=variance)
-        close(found, by_definition(phi, never, dict(online=False, variance=variance)))
-
-
-def test_float32_will_do_and_nothing_is_changed():
-    keep = data.in_out(4, 6, 0)
-    phi = margins(keep)
-    before = phi.clone(), keep.clone()
-    assert torch.equal(lira.every_target(phi.float(), keep), lira.every_target(phi.float().double(), keep))
-    for mode in MODES:
-        lira.every_target(phi, keep, **mode)
-    assert torch.equal(phi, before[0]) and torch.equal(keep, before[1])
+    close(lira.every_target(phi, never, **mode), by_definition(phi, never, mode))
 
 
 # -- digits ---------------------------------------------------------------------------------------------------------------
@@ -128,18 +95,7 @@ def test_a_model_that_diverged_does_not_blur_the_others(mode):
     keep = data.in_out(10, 8, 0)
     phi = margins(keep)
     phi[3] *= 1e9
-    found, expected = lira.every_target(phi, keep, **mode), by_definition(phi, keep, mode)
-    others = torch.arange(8) != 3
-    close(found[others], expected[others], 1e-9)
-    close(found[3], expected[3], 1e-5)  # a difference of squares of 1e18, in either computation
-
-
-@every_mode
-def test_spreads_far_below_the_level(mode):
-    """Scores near 1e4 with a spread of 1: of 16 digits, mere sums of squares would keep 8."""
-    keep = data.in_out(10, 8, 0)
-    phi = margins(keep) + 1e4
-    close(lira.every_target(phi, keep, **mode), by_definition(phi, keep, mode), 1e-7)
+    close(lira.every_target(phi, keep, **mode)[3], by_definition(phi, keep, mode)[3], 1e-5)  # squares of 1e18
 
 
 @every_mode
@@ -159,29 +115,8 @@ def test_the_floor(mode):
 # -- laws -----------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=10)
-@given(st.integers(0, 10**6), st.floats(-100, 100), st.floats(0.01, 100), st.booleans())
-def test_unit_and_zero_of_the_margins_do_not_matter(seed, shift, factor, pairs):
-    keep = data.in_out(7, 6, seed, pairs)
-    phi = margins(keep, seed=seed)
-    for mode in MODES:
-        scores = lira.every_target(phi, keep, **mode, pairs=pairs)
-        close(lira.every_target(factor * phi + shift, keep, **mode, pairs=pairs), scores, 1e-6)
-        if mode["online"]:  # two Gaussians have no direction either
-            close(lira.every_target(-phi, keep, **mode, pairs=pairs), scores, 1e-8)
-
-
 def auc(scores, keep):
     return roc_auc_score(keep.numpy().ravel(), scores.numpy().ravel())
-
-
-@every_mode
-def test_higher_means_member(mode):
-    """Members are 3 widths higher than others; the widths differ by sample, so do the levels, and a global threshold gets little."""
-    keep = data.in_out(2000, 16, 0, pairs=True)
-    phi = margins(keep, gain=3.0)
-    assert auc(phi.mean(2), keep) < 0.77
-    assert auc(lira.every_target(phi, keep, **mode, pairs=True), keep) > 0.95
 
 
 def test_the_tail_does_not_saturate():
@@ -226,9 +161,7 @@ PHI = margins(KEEP)
     "changes, message",
     [
         (dict(phi=PHI[..., 0]), r"phi: got shape \(6, 5\); give finite \(models, n, queries\)"),
-        (dict(phi=PHI.where(PHI > 0, torch.nan)), "phi: got shape .*; give finite"),
         (dict(pairs=True), "keep: pairs=True, but rows 2k and 2k . 1 are no complementary halves"),
-        (dict(keep=KEEP & False), "keep: some sample is on one side of fewer than 2 models"),
         (dict(keep=KEEP | True, online=False), "keep: some sample is on one side of fewer than 2 models"),
         (dict(phi=PHI[:4], keep=data.in_out(5, 4, 0), variance="per-example"), "fewer than 3 models; put each in half"),
     ],

@@ -1,9 +1,8 @@
-"""RMIA against its definition, pair by pair; its ties; confidences at both ends of float64; and what it scores on noise."""
+"""RMIA against its definition, pair by pair; its ties; and confidences at both ends of float64."""
 
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import roc_auc_score
 
 from privlab import data
 from privlab.attacks.membership_inference import rmia
@@ -61,34 +60,8 @@ def test_both_ends_of_float64():
     np.testing.assert_allclose(rmia.every_target(x, keep, z, pairs=True), expected, atol=1e-12)
 
 
-def auc(scores, keep):
-    return roc_auc_score(keep.numpy().ravel(), scores.numpy().ravel())
-
-
-def test_higher_means_member():
-    """Members are 2 higher in log-odds, among levels that vary by 2: confidence alone ranks them badly."""
-    keep = data.in_out(3000, 16, 0, pairs=True)
-    x, z = confidences(keep, m=2000, gain=2.0)
-    assert auc(rmia.every_target(x, keep, z, pairs=True), keep) > auc(x, keep) + 0.02 > 0.7
-
-
-def test_on_noise():
-    """Standard errors .002 and .0006; 4 of each."""
-    found = []
-    for seed in (0, 1):
-        keep = data.in_out(10_000, 8, seed, pairs=True)
-        g = torch.Generator().manual_seed(100 + seed)
-        x, z = ((2 * torch.randn(8, k, generator=g, dtype=torch.float64) + 2).sigmoid() for k in (10_000, 3000))
-        scores = rmia.every_target(x, keep, z, pairs=True)
-        threshold = np.quantile(scores[~keep], 0.99)
-        found.append((auc(scores, keep), (scores[keep] > threshold).double().mean().item()))
-    assert np.mean(found, 0) == pytest.approx([0.5, 0.01], abs=0.008)
-
-
 def test_errors():
     keep = data.in_out(5, 6, 0)
     x, z = confidences(keep, m=7)
     with pytest.raises(ValueError, match=r"confidence, population: give probabilities in \(0, 1\]"):
         rmia.every_target(x.where(x > 0.5, 0), keep, z)
-    with pytest.raises(ValueError, match="keep: some sample is on one side of fewer than 2 models"):
-        rmia.every_target(x, keep & False, z)

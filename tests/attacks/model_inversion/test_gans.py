@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from weights import same
 
-from privlab import compute, training
+from privlab import training
 from privlab.attacks import model_inversion
-from privlab.attacks.model_inversion import distillation, gans
+from privlab.attacks.model_inversion import gans
 from privlab.data import Normalise
 from privlab.training import epoch_loop
 
@@ -23,9 +23,8 @@ TINY = dict(img_size=16, patch_size=8, in_chans=1, embed_dim=16, depth=1, num_he
 def classifier(classes=3, seed=0):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = nn.Sequential(
-            nn.Conv2d(1, 4, 3, 2), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(196, classes)
-        )
+        layers = nn.Conv2d(1, 4, 3, 2), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(196, classes)
+    model = nn.Sequential(*layers)
     model.normalise = Normalise((0.1,), (0.1,))
     return model
 
@@ -45,11 +44,10 @@ def plg_mi(images=DARK, target=None, watch=None, each=24, **changes):
 
 def student(images=DARK, target=None, **changes):
     how = dict(epochs=3, seed=1, model=TINY, batch_size=16, progress=False) | changes
-    return distillation.distil(target or classifier(), "vit_cifar", images, **how)
+    return gans.distil(target or classifier(), "vit_cifar", images, **how)
 
 
-GANS = {"gmi": gmi, "kedmi": kedmi, "plg_mi": plg_mi}
-TRAIN = {**GANS, "student": student}
+TRAIN = {"gmi": gmi, "kedmi": kedmi, "plg_mi": plg_mi, "student": student}
 
 
 @pytest.fixture(autouse=True)
@@ -83,14 +81,6 @@ def test_kedmis_generator_loss_by_hand():
     logits = torch.tensor([[5.0, 5.0], [500.0, 0.0]])
     got = gans.generator_loss(features, wanted, logits)
     assert got.item() == pytest.approx(2.5 + 1e-4 * 64 * math.log(2) / 2)
-
-
-def test_realism_is_the_log_sum_exp_of_the_classes_and_the_one_logit_without(whole):
-    images = torch.rand(5, 1, 16, 16, generator=torch.Generator().manual_seed(0))
-    for kind, width in (("gmi", 1), ("kedmi", 3)):
-        logits, _ = whole[kind].judged(images)
-        assert logits.shape == (5, width)
-        torch.testing.assert_close(whole[kind].realism(images), logits.exp().sum(1).log(), rtol=1e-5, atol=1e-5)
 
 
 def test_pseudo_labels_by_hand():
@@ -130,6 +120,7 @@ def test_it_tells_public_images_from_noise(kind):
     assert made.synthesise(made.sample(64, 5)).mean() < 0.3
     noise = torch.rand(64, 1, 16, 16, generator=torch.Generator().manual_seed(1))
     assert made.realism(DARK.float() / 255).mean() > made.realism(noise).mean()
+    torch.testing.assert_close(made.realism(noise), made.judged(noise)[0].exp().sum(1).log(), rtol=1e-5, atol=1e-5)
 
 
 def test_a_trained_generator_draws_the_class_it_is_told():
@@ -171,41 +162,24 @@ def test_the_target_is_left_as_it_was_and_the_callers_random_state_stays(kind):
 
 
 @pytest.mark.parametrize("kind", TRAIN)
-@pytest.mark.parametrize("epoch", [1, 2])
-def test_an_interrupted_training_goes_on_to_the_same_bits(kind, epoch, whole, stop_behind_save):
-    saved = stop_behind_save(epoch)
+def test_an_interrupted_training_goes_on_to_the_same_bits(kind, whole, stop_behind_save):
+    stop_behind_save(2)
     with pytest.raises(KeyboardInterrupt):
         TRAIN[kind]()
     made = TRAIN[kind]()
-    assert same(made, whole[kind]) and saved.count("checkpoint") == 3 + 1  # and one that empties it
+    assert same(made, whole[kind])
     assert not made.training and not any(p.requires_grad for p in made.parameters())
-
-
-@pytest.mark.parametrize("dies", ["save", "finish"])
-def test_killed_between_the_last_epoch_and_the_end(whole, monkeypatch, dies):
-    real, trained = epoch_loop.train, []
-    monkeypatch.setattr(epoch_loop, "train", lambda *a, **b: trained.append(1) or real(*a, **b))
-    with monkeypatch.context() as patched:
-        save = compute.Run.save
-        if dies == "finish":
-            patched.setattr(compute.Run, "finish", lambda self: 1 / 0)
-        else:
-            patched.setattr(compute.Run, "save", lambda self, n, t: save(self, n, t) if t else 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            gmi()
-    assert same(gmi(), whole["gmi"]) and trained == [1]
 
 
 def test_a_watcher_changes_nothing(whole):
     def watch(done, made):
         torch.rand(3)
-        assert not any(part.training for part in made.generator.modules())
+        assert not any(part.training for part in made.maps.modules())
         seen.append(made.synthesise(made.sample(4, 0)).detach())
 
     seen = []
     made = kedmi(watch=watch)
     assert same(made, whole["kedmi"]) and len(seen) == 3 and not torch.equal(seen[0], seen[1])
-    assert torch.equal(seen[2], made.synthesise(made.sample(4, 0)))
 
 
 @pytest.mark.parametrize("kind", ["kedmi", "plg_mi", "student"])
@@ -213,17 +187,14 @@ def test_the_key_is_what_the_weights_depend_on(kind, whole, monkeypatch):
     TRAIN[kind]()
     monkeypatch.setattr(epoch_loop, "train", lambda *_, **__: pytest.fail("trained again"))
     assert same(TRAIN[kind](), whole[kind])
-    recipes = [dict(seed=2), dict(epochs=4), dict(batch_size=8)]
-    own = {"kedmi": [dict(lr=1e-3)], "plg_mi": [dict(each=23)], "student": [dict(model=TINY | dict(depth=2))]}[kind]
-    for change in (*recipes, *own, dict(images=255 - DARK), dict(target=classifier(seed=1))):
+    own = {"kedmi": dict(lr=1e-3), "plg_mi": dict(each=23), "student": dict(model=TINY | dict(depth=2))}[kind]
+    for change in (dict(seed=2), own, dict(images=255 - DARK), dict(target=classifier(seed=1))):
         with pytest.raises(pytest.fail.Exception, match="trained again"):
             TRAIN[kind](**change)
 
 
 def test_what_no_gan_and_no_student_is_trained_on(store):
-    with pytest.raises(
-        ValueError, match=r"shape=\(1, 14, 14\): a DCGAN makes square images with a side of 16, 32, 64 or"
-    ):
+    with pytest.raises(ValueError, match=r"shape=\(1, 14, 14\): a DCGAN makes square images with a side of 16"):
         gmi(DARK[:, :, 2:, 2:])
     with pytest.raises(ValueError, match="epochs=3, 15 images: give one epoch or more, and 16 images"):
         plg_mi(each=5)  # of each of three classes

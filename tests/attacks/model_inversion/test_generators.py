@@ -1,10 +1,13 @@
-"""Generators: eigenfaces against linear algebra by hand, and what all have in common."""
+"""Generators: eigenfaces against linear algebra by hand, what all have in common, and StyleGAN2 from a stand-in of the checkout."""
 
 import math
+import pickle
+import sys
+from importlib import import_module
 
-import numpy as np
 import pytest
 import torch
+import torchvision.transforms.functional as TF
 
 from privlab.attacks.model_inversion import gans, generators
 
@@ -16,15 +19,10 @@ def faces(n=12, shape=(1, 6, 5), seed=0, spread=0.1):
     return (common + spread * torch.randn(n, *shape, generator=draw)).clamp(0, 1)
 
 
-def latent(made, images):
-    """The latent (n, width) whose image is nearest to each of these, by orthogonal projection."""
-    return ((images - made.mean).flatten(1) @ made.components.T) / made.deviations
-
-
 def test_eigenfaces_by_hand():
     """Two pixels, one of which varies thrice as much: a sum of squares of .18, over n - 1 = 3."""
     images = torch.tensor([[0.8, 0.5], [0.2, 0.5], [0.5, 0.6], [0.5, 0.4]]).view(4, 1, 1, 2)
-    made = generators.eigenfaces(images, 1)
+    made = generators.Eigenfaces(images, 1)
     assert (made.width, made.shape) == (1, (1, 1, 2))
     assert made.deviations.item() == pytest.approx(math.sqrt(0.06))
     torch.testing.assert_close(made.mean.flatten(), torch.tensor([0.5, 0.5]))
@@ -34,31 +32,17 @@ def test_eigenfaces_by_hand():
     torch.testing.assert_close(made.synthesise(torch.tensor([[up]])).flatten(), expected)
 
 
-@pytest.mark.parametrize("shape", [(1, 6, 5), (3, 4, 4)])
-def test_an_image_comes_back_as_its_projection(shape):
-    images, others = faces(shape=shape), faces(shape=shape, seed=1)
-    whole = generators.eigenfaces(images, 11)
-    torch.testing.assert_close(whole.synthesise(latent(whole, images)), images, atol=1e-5, rtol=0)
-    made = generators.eigenfaces(images, 4)
-    rows = images.double().flatten(1).numpy()
-    basis = np.linalg.svd(rows - rows.mean(0))[2][:4]
-    expected = rows.mean(0) + (others.double().flatten(1).numpy() - rows.mean(0)) @ basis.T @ basis
-    got = made.synthesise(latent(made, others)).flatten(1)
-    torch.testing.assert_close(got, torch.from_numpy(expected).float(), atol=1e-5, rtol=0)
-
-
 def test_what_no_eigenfaces_are_fitted_to():
-    with pytest.raises(ValueError, match="width=5: 5 images have 4 principal components; give 1 to that"):
-        generators.eigenfaces(faces(5), 5)
+    with pytest.raises(ValueError, match="width=5: 5 images have 4 components; give 1 to that"):
+        generators.Eigenfaces(faces(5), 5)
     with pytest.raises(ValueError, match=r"images: pixels go from -.*of values in \[-1, 1\], \(images \+ 1\) / 2"):
-        generators.eigenfaces(2 * faces() - 1, 5)
+        generators.Eigenfaces(2 * faces() - 1, 5)
 
 
 KINDS = {
-    "eigenfaces": lambda: generators.eigenfaces(faces(), 8),
-    "dcgan": lambda: gans.DCGAN(8, (1, 16, 16), 4),
-    "adversary": lambda: gans.Adversary(8, (1, 16, 16), 4, 3),
-    "conditional": lambda: gans.ConditionalDCGAN(8, (1, 16, 16), 4, 3),
+    "eigenfaces": lambda: generators.Eigenfaces(faces(), 8),
+    "adversary": lambda: gans.Adversary(8, (3, 32, 32), 4, 3),
+    "conditional": lambda: gans.DCGAN(8, (1, 16, 16), 4, 3),
 }
 
 
@@ -77,10 +61,47 @@ def test_latents_follow_the_seed_and_images_lie_between_0_and_1(kind):
     assert slope[1].abs().min() > 0 and slope[[0, 2, 3, 4, 5]].abs().max() == 0  # one latent, one image
 
 
-@pytest.mark.parametrize(("side", "channels"), [(16, 1), (32, 3), (64, 1), (128, 1)])
-def test_shapes_of_both_networks(side, channels):
-    made = gans.Adversary(8, (channels, side, side), 4).eval()
-    images = made.synthesise(made.sample(2, 0))
-    assert images.shape == (2, channels, side, side) and made.realism(images).shape == (2,)
-    widths = [m.out_channels for m in made.modules() if isinstance(m, torch.nn.ConvTranspose2d)]
-    assert widths == [4 * 2**k for k in reversed(range(len(widths) - 1))] + [channels]
+CHECKOUT = '''
+import pickle
+import torch
+
+class Generator(torch.nn.Module):
+    """Styles are tanh(A z), images a fixed map of the mean over four layers."""
+    def __init__(self):
+        super().__init__()
+        self.z_dim, self.img_channels, self.num_ws = 6, 3, 4
+        self.layers = torch.nn.Linear(6, 5)
+        self.pixels = torch.nn.Parameter(torch.randn(5, 3, 16, 16))
+        self.register_buffer("w_avg", torch.randn(5))
+
+    def mapping(self, z, c, truncation_psi=1):
+        assert c is None
+        return self.w_avg.lerp(self.layers(z).tanh(), truncation_psi)[:, None].repeat(1, self.num_ws, 1)
+
+    def synthesis(self, ws, noise_mode="random", force_fp32=False):
+        assert (noise_mode, force_fp32, self.training) == ("const", True, False)
+        return torch.einsum("nw,wchv->nchv", ws.mean(1), self.pixels)
+
+def load_network_pkl(file):
+    return pickle.load(file)
+'''
+
+
+def test_stylegan_by_the_stand_ins_definition(tmp_path, monkeypatch):
+    """Styles pulled half-way to their mean, images from [-1, 1] to [0, 1], cut out and resized; nothing is left on the path."""
+    (tmp_path / "legacy.py").write_text(CHECKOUT)
+    with monkeypatch.context() as patch:
+        patch.syspath_prepend(str(tmp_path))
+        known = import_module("legacy").Generator()
+    (tmp_path / "ffhq.pkl").write_bytes(pickle.dumps({"G_ema": known}))
+    monkeypatch.delitem(sys.modules, "legacy")
+    path = [*sys.path]
+    made = generators.StyleGAN2(str(tmp_path), str(tmp_path / "ffhq.pkl"), crop=12, resize=8)
+    assert sys.path == path and made.width == 6 and made.shape == (3, 8, 8) and "crop=12, resize=8" in repr(made)
+    z = made.sample(3, 0)
+    w = 0.5 * known.w_avg + 0.5 * known.layers(z).tanh()
+    torch.testing.assert_close(made.map(z), w)
+    whole = (torch.einsum("nw,wchv->nchv", w, known.pixels) + 1) / 2
+    assert whole.min() < 0 and whole.max() > 1
+    expected = TF.resize(TF.center_crop(whole, [12, 12]), [8, 8], antialias=True)
+    torch.testing.assert_close(made.synthesise(made.map(z)), expected)

@@ -6,7 +6,7 @@
 
 Rows are tokens: Z is (tokens, width) and a linear layer computes Z W^T. Systems are solved in float64, whatever the gradients are, and
 damped at rounding and known `noise`: a number, the error in the gradients over their size; or parameter name -> standard deviation in each
-number of its gradient, as `defences.noise_budget.deviations` gives it, by which rows are weighed (not in `attention`).
+number of its gradient, as `defences.perturbation.deviations` gives it, by which rows are weighed (not in `attention`).
 """
 
 from __future__ import annotations
