@@ -179,7 +179,7 @@ def second_order_full(trial: Trial, networks: str, attack: str, steps: int, narr
     """
     passes = 2 * steps
     yield from trial.guesses("second_order_full, ")
-    attacks = {"adam": attack_of(attack, steps), "gauss_newton": GaussNewton(steps=passes, passes=passes)}
+    attacks = {"adam": attack_of(attack, steps), "gauss_newton": GaussNewton(passes)}
     rows = {method: [trial.images] for method in attacks}
     for name, kind in {"resnet_50": "resnet", "swin_t": "swin", "convnext_t": "convnext"}.items():
         model = victim(trial, NETWORKS[networks][kind], narrow)
