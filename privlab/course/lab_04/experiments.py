@@ -132,7 +132,7 @@ def labels(repeat: int, photographs: int, narrow: bool = False, device: str = "c
     trials = [Trial.of(number, places=[photographs * number + i], device=device) for i in range(photographs)]
     for name in ("resnet", "swin", "vit"):
         model = victim(trials[0], SMALL[name], narrow)
-        classifier = label_recovery.classifier(model, trials[0].images.shape[1:])
+        classifier = label_recovery.classifier(model)
         head = [f"{classifier}.weight", f"{classifier}.bias"]
         leaks = [replace(trial.leak(model, head), labels=None) for trial in trials]
         for rule, read in label_recovery.RULES.items():
