@@ -39,7 +39,7 @@ class GaussNewton(Search):
     fourth of itself after a step that gained more than half of what was promised, four times it after one that gained less than a quarter;
     a step that loses is taken back. Pixels at an edge of [0, 1] that want to leave are held there while the rest is solved for.
 
-    passes: at most, in each restart; see `search` for what counts as one.
+    passes: at most, in each restart; see `search` for what counts as one.  Labels that are unknown `label_recovery.row_minimum` reads.
     """
 
     passes: int = 240
@@ -49,9 +49,6 @@ class GaussNewton(Search):
         if self.passes < LEAST:
             raise ValueError(f"passes={self.passes}: give {LEAST} or more")
         object.__setattr__(self, "steps", self.passes)
-
-    def __repr__(self) -> str:
-        return f"GaussNewton: {self.passes:,} passes on the relative distance; labels by row_minimum where unknown"
 
     @torch.enable_grad()
     def search(

@@ -164,9 +164,9 @@ class Descent:
         self.terms = [t for t in terms if t.value is not None]
         self.once = {t.name: replace(t, value=derivatives.once_differentiable(t.value)) for t in self.terms}
         self.forward = derivatives.twice_differentiable(model)
-        in_chunks = chunk is not None and chunk < self.batch
-        self.chunks = derivatives.Chunks(self.forward, parameters, chunk, self.batch) if in_chunks else None
-        by_difference = attack.derivative == "auto" and not in_chunks and derivatives.is_repeatable(model)
+        size = min(chunk or self.batch, self.batch)
+        self.chunks = derivatives.Chunks(self.forward, parameters, size, self.batch) if size < self.batch else None
+        by_difference = attack.derivative == "auto" and self.chunks is None and derivatives.is_repeatable(model)
         self.difference = derivatives.Difference(model, parameters) if by_difference else None
 
     def states(
@@ -233,35 +233,33 @@ class Descent:
             return self._derived(terms, variables, {}, variables)
         due = self.difference is not None and self.evaluations % derivatives.EVERY == 0
         if due or self.agrees:
-            values, direct, through = self._in_two(self.difference, [self.once[t.name] for t in terms], variables)
-            gradients = [d + t for d, t in zip(direct, through, strict=True)]
+            values, gradients, parts = self._in_two(self.difference, [self.once[t.name] for t in terms], variables)
         if self.agrees and not due:
             self.differences += 1
+        elif self.chunks is not None:
+            values, gradients, _ = self._in_two(self.chunks, terms, variables)
         else:
-            values, gradients = self._exactly(terms, variables)
-            self.agrees = due and derivatives.agree(gradients, direct, through)
+            loss = self._client_loss(self.forward, variables)
+            update = derivatives.gradients(loss, self.parameters, create_graph=True)
+            if not self.evaluations:
+                derivatives.assert_twice_differentiable(update)
+            values, gradients = self._derived(terms, variables, update, variables)
+            self.agrees = due and derivatives.agree(gradients, *parts)
         self.evaluations += 1
         return values, gradients
 
-    def _exactly(self, terms: Sequence[Term], variables: Tensors) -> Evaluation:
-        """By differentiating twice, all at once or in chunks."""
-        if self.chunks is not None:
-            values, direct, through = self._in_two(self.chunks, terms, variables)
-            return values, [d + t for d, t in zip(direct, through, strict=True)]
-        update = derivatives.gradients(self._client_loss(self.forward, variables), self.parameters, create_graph=True)
-        if not self.evaluations:
-            derivatives.assert_twice_differentiable(update)
-        return self._derived(terms, variables, update, variables)
-
-    def _in_two(self, way: Any, terms: Sequence[Term], variables: Tensors) -> tuple[Tensor, Tensors, Tensors]:
-        """Values, and the parts of the gradients that do not go through the update g, and that do: J^T u with u = dD/dg.
+    def _in_two(
+        self, way: Any, terms: Sequence[Term], variables: Tensors
+    ) -> tuple[Tensor, list[Tensor], list[Tensors]]:
+        """Values, gradients, and their parts: what does not go through the update g, and what does: J^T u with u = dD/dg.
 
         way: what knows the update without a graph, and J^T u: `derivatives.Difference` or `derivatives.Chunks`.
         """
         grads = way.update(self._client_loss, variables)
         values, both = self._derived(terms, variables, grads, [*variables, *grads.values()])
         direct, u = both[: len(variables)], both[len(variables) :]
-        return values, direct, way.vjp(self._client_loss, variables, u)
+        through = way.vjp(self._client_loss, variables, u)
+        return values, [d + t for d, t in zip(direct, through, strict=True)], [direct, through]
 
     def _derived(self, terms: Sequence[Term], variables: Tensors, grads: Gradients, by: Tensors) -> Evaluation:
         """The terms' values (terms,), and the gradients of their weighted sum by some tensors."""

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import objectives
-from privlab.attacks.gradient_inversion.adaptive import LEFT_OVER, arrived, averaged, compared, tempered, unclipped
-from privlab.defences.noise_budget import deviations, spread
+from privlab.attacks.gradient_inversion.adaptive import LEFT_OVER, arrived, compared, tempered, unclipped
 from privlab.leak import Leak
 
 SEARCH = gradient_inversion.annealed(10)
@@ -29,16 +28,6 @@ def drawn(seed, *sizes):
 def heard(search):
     """What a search compares."""
     return search.terms[0].value
-
-
-@pytest.mark.parametrize("rounds", [1, 25])
-def test_n_rounds_cut_the_noise_by_the_root_of_n(rounds):
-    sent = Leak({"a": torch.ones(20_000), "b": torch.ones(30_000)}, 1, (1, 1, 1))
-    shares = {"a": 0.8, "b": 0.2}
-    mean = averaged([spread(sent, shares, 0.5, seed) for seed in range(rounds)])
-    for name, std in deviations(sent, shares, 0.5).items():
-        left = (mean[name] - sent[name]).square().mean().sqrt().item()
-        assert left == pytest.approx(std / rounds**0.5, rel=0.05)
 
 
 def test_tempered_weights_by_hand():

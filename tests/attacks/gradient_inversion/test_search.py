@@ -239,11 +239,10 @@ def test_a_search_that_looks_at_no_gradient_takes_none():
 @pytest.mark.parametrize(
     "attack",
     [
-        gradient_inversion.inverting_gradients(9),
         gradient_inversion.dlg(5),
         GradientMatching((COSINE, SMOOTH, Term("agreement", 0.1, agree, of="group")), 8, group=2),
     ],
-    ids=["adam", "lbfgs", "group"],
+    ids=["lbfgs", "group"],
 )
 def test_a_search_goes_on_bit_for_bit(attack):
     model = network()

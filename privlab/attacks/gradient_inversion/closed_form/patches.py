@@ -86,7 +86,7 @@ def find(model: nn.Module, leak: Leak) -> Patches:
         layer, entered, output = calls[0] if calls else (None, probe, logits)
         loss = (logits * torch.randn(logits.shape, generator=torch.Generator().manual_seed(1)).to(logits)).sum()
         at_output, *grads = torch.autograd.grad(loss, [output, *learnable], materialize_grads=True)
-    weight = getattr(layer, "weight", None)
+    weight: Any = getattr(layer, "weight", None)
     wanted = at_output[0].flatten(1).T if isinstance(layer, nn.Conv2d) else at_output.flatten(0, -2)  # (patches, width)
     for embedding, its in zip(learnable, grads, strict=True):
         axes = [i for i, n in enumerate(its.shape) if its.ndim > 1 and n == wanted.shape[1]]
