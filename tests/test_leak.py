@@ -87,7 +87,7 @@ def test_client_and_searches_differentiate_whatever_the_caller_has_switched_off(
         with mode():
             leak = observe(small, x, torch.tensor([0]))
             first = gradient_inversion.inverting_gradients(steps=2).run(small, leak, progress=False)
-            second = gradient_inversion.GaussNewton(steps=1).run(small, leak, progress=False)
+            second = gradient_inversion.GaussNewton(passes=12).run(small, leak, progress=False)
             people = model_inversion.ppa(pool=8, candidates=2, kept=1, views=0, steps=1).run(small, public, [0])
         found.append((leak["head.weight"], first.images, second.images, people.images))
     assert all(map(torch.equal, *found))

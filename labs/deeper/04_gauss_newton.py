@@ -105,7 +105,7 @@ checks.verify("04.push", push)
 # So we count *passes*: one gradient of the network, one $J v$ or one $J^\top u$ each. Both attackers get the same number of passes.
 
 # %%
-newton = gradient_inversion.GaussNewton(steps=240, passes=240)  # as 120 steps of Adam
+newton = gradient_inversion.GaussNewton(passes=240)  # as 120 steps of Adam
 newton
 
 # %% [markdown]

@@ -97,15 +97,6 @@ def forgetful(model: nn.Module) -> Iterator[None]:
 OF_A_MODULE = frozenset(vars(nn.Module()))  # its parameters, hooks and mode
 
 
-def kept(model: nn.Module) -> list[dict[str, tuple[int, int]]]:
-    """What each layer holds, by identity, and how much is in it: equal before and after a pass that leaves no trace."""
-    return [
-        {name: (id(v), len(v) if isinstance(v, dict | list | set) else 0) for name, v in vars(module).items()}
-        | {name: (id(b), b._version) for name, b in module._buffers.items() if b is not None}
-        for module in model.modules()
-    ]
-
-
 class RightGradients(TorchFunctionMode):
     """Inside, BatchNorm and InstanceNorm get their input, and later the gradient of their output, laid out in the usual order.
 

@@ -26,7 +26,7 @@ def way(images, reason="steps"):
     """The states of a search with these images, one a step."""
     for step, image in enumerate(images):
         why = reason if step == len(images) - 1 else ""
-        yield State(0, step, step + 1, image, torch.tensor([0]), {"gradients": 1.0}, 1.0, why, dict, {})
+        yield State(0, step, step + 1, 0, image, torch.tensor([0]), {"gradients": 1.0}, 1.0, why, {})
 
 
 def towards(steps):
@@ -134,7 +134,7 @@ def search():
         threads.add(threading.current_thread().name)
         time.sleep(0.005)
         images = torch.full((1, 3, 12, 12), (step % 256) / 255)
-        yield State(0, step, step + 1, images, torch.tensor([0]), {"gradients": 1.0}, 1.0, "", dict, {})
+        yield State(0, step, step + 1, 0, images, torch.tensor([0]), {"gradients": 1.0}, 1.0, "", {})
 
 p = widgets.watch({"one": search}, torch.zeros(1, 3, 12, 12))
 """

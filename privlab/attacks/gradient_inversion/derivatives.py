@@ -12,10 +12,10 @@ difference of two patterns is no derivative, since autograd knows nothing of uni
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -27,59 +27,47 @@ from torch.overrides import TorchFunctionMode
 from privlab.attacks.gradient_inversion import objectives
 from privlab.attacks.gradient_inversion.objectives import Objective
 from privlab.leak import Leak
-from privlab.models.forward import Gradients, forgetful, kept, stateless
+from privlab.models.forward import Gradients, functional, stateless
 
-Kind = Literal["exact", "auto"]
+Tensors = Sequence[Tensor]
+Forward = Callable[[Tensor], Tensor]  # normalised images -> logits (batch, classes)
+Loss = Callable[[Forward, Tensors, slice], Tensor]  # of a forward pass on inputs, which are these rows of a batch
 Layer = nn.ReLU | nn.MaxPool2d
+WHOLE = slice(None)
 ERROR = 0.03  # of a difference, over the length of the exact direction: a cosine of .9995 at least, lengths within 3%
 EVERY = 50  # evaluations between two comparisons of a difference with the exact direction
 SHIFT = 0.03  # e |u| / |weights|, over the root of the float's precision: 1e-5 in float32; longer is less straight, shorter less precise
 
 
-class Forward:
-    """A model's forward pass, with care: without side effects, and to be differentiated `twice` with plain attention and hard sigmoids.
+def twice_differentiable(model: nn.Module) -> Forward:
+    """The forward pass without a trace in the model, with plain attention and hard sigmoids: PyTorch's own have no second derivative."""
+    forward = stateless(model)
 
-    PyTorch's own have no second derivative.
-    plain: whether the model is run without that care, which takes a millisecond a pass; None until `settle` has looked.
-    """
+    def plain(x: Tensor) -> Tensor:
+        with sdpa_kernel(SDPBackend.MATH), _PlainSigmoids():
+            return forward(x)
 
-    def __init__(self, model: nn.Module, twice: bool = True) -> None:
-        self.model, self.careful, self.twice, self.watch = model, stateless(model), twice, _Watch()
-        self.plain: bool | None = None
-
-    def __call__(self, x: Tensor) -> Tensor:
-        if self.plain:
-            return self.model(x)
-        if not self.twice:
-            return self.careful(x)
-        with sdpa_kernel(SDPBackend.MATH), self.watch:
-            return self.careful(x)
-
-    def settle(self, evaluate: Callable[[], Sequence[Tensor]]) -> None:
-        """Go without care from now on if an evaluation gives the same so, to the bit, and leaves no trace in the model."""
-        self.plain = False
-        careful = evaluate()
-        if not self.watch.noticed:
-            with forgetful(self.model):
-                before, self.plain = kept(self.model), True
-                self.plain = all(map(torch.equal, careful, evaluate())) and kept(self.model) == before
+    return plain
 
 
-class _Watch(TorchFunctionMode):
-    """Notices attention that PyTorch may fuse, and hard sigmoids, for which it puts what they are made of."""
-
-    noticed = False
+class _PlainSigmoids(TorchFunctionMode):
+    """Puts what they are made of in the place of hard sigmoids."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.noticed |= func in (F.scaled_dot_product_attention, F.multi_head_attention_forward, F.hardsigmoid)
         if func is F.hardsigmoid:
             return F.relu6((args[0] if args else (kwargs or {})["input"]) + 3) / 6
         return func(*args, **(kwargs or {}))
 
 
-def assert_twice_differentiable(update: Iterable[Tensor]) -> None:
+def gradients(loss: Tensor, parameters: Gradients, create_graph: bool = False) -> Gradients:
+    """dL/d(weights), by name; with zeros for what the loss leaves alone."""
+    grads = torch.autograd.grad(loss, [*parameters.values()], create_graph=create_graph, materialize_grads=True)
+    return dict(zip(parameters, grads, strict=True))
+
+
+def assert_twice_differentiable(update: Gradients) -> None:
     """RuntimeError where a graph goes through a function marked as once differentiable, which PyTorch may take as constant."""
-    seen, left = set(), [g.grad_fn for g in update if g.grad_fn is not None]
+    seen, left = set(), [g.grad_fn for g in update.values() if g.grad_fn is not None]
     while left:
         node = left.pop()
         if node in seen:
@@ -100,48 +88,64 @@ def is_repeatable(model: nn.Module) -> bool:
     return True
 
 
+class Chunks:
+    """J^T u chunk by chunk: the update of a batch is the sum of those of its chunks, so each is differentiated twice by itself.
+
+    forward: that can be differentiated twice.  size: images of a chunk, of `batch` in all.
+    """
+
+    def __init__(self, forward: Forward, parameters: Gradients, size: int, batch: int) -> None:
+        self.forward, self.parameters = forward, parameters
+        self.rows = [slice(i, min(i + size, batch)) for i in range(0, batch, size)]
+
+    def update(self, loss: Loss, inputs: Tensors) -> Gradients:
+        """dL/d(weights), as leaves."""
+        total = {n: torch.zeros_like(p) for n, p in self.parameters.items()}
+        for rows in self.rows:
+            share = gradients(loss(self.forward, [v[rows].detach() for v in inputs], rows), self.parameters)
+            total = {n: g + share[n] for n, g in total.items()}
+        return {n: g.requires_grad_() for n, g in total.items()}
+
+    def vjp(self, loss: Loss, inputs: Tensors, u: Tensors) -> list[Tensor]:
+        """J^T u for each of the inputs."""
+        parts = []
+        for rows in self.rows:
+            some = [v[rows].detach().requires_grad_() for v in inputs]
+            share = gradients(loss(self.forward, some, rows), self.parameters, create_graph=True)
+            assert_twice_differentiable(share)
+            parts.append(torch.autograd.grad([*share.values()], some, u))
+        return [torch.cat(part) for part in zip(*parts, strict=True)]
+
+
 class Difference:
-    """J^T u by two first derivatives.  parameters: the weights of the model that u is of; while the second is taken they are shifted.
+    """J^T u by two first derivatives.  parameters: the weights of the model that u is of.
 
     Kinks of other layers than nn.ReLU and nn.MaxPool2d, and of functions such as F.relu, are not known.
     """
 
-    def __init__(self, model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
-        self.parameters, self.forward = parameters, Forward(model, twice=False)
-        self.weights = [p.data for p in parameters.values()]
-        self.shifted = [torch.empty_like(w) for w in self.weights]
+    def __init__(self, model: nn.Module, parameters: Gradients) -> None:
+        self.parameters, self.forward = parameters, functional(model)
+        self.weights = [p.detach() for p in parameters.values()]
         self.length = _norm(self.weights)
         self.layers: list[Any] = [m for m in model.modules() if type(m) in (nn.ReLU, nn.MaxPool2d)]
 
-    def update(self, loss: Callable[[Forward], Tensor], inputs: Sequence[Tensor]) -> Gradients:
-        """dL/d(weights), as leaves; dL/d(inputs) and the pattern are noted for `vjp`.  loss: of this forward pass."""
-        wanted = [*inputs, *self.parameters.values()]
-
-        def gradients() -> Sequence[Tensor]:
-            return torch.autograd.grad(loss(self.forward), wanted, materialize_grads=True)
-
-        if self.forward.plain is None:
-            self.forward.settle(gradients)
+    def update(self, loss: Loss, inputs: Tensors) -> Gradients:
+        """dL/d(weights), as leaves; dL/d(inputs) and the pattern are noted for `vjp`."""
         self.pattern: list[Tensor] = []
         with self._instead(partial(_record, self.pattern)):
-            both = gradients()
+            here = loss(partial(self.forward, {}), inputs, WHOLE)
+        both = torch.autograd.grad(here, [*inputs, *self.parameters.values()], materialize_grads=True)
         self.here = both[: len(inputs)]
         return {n: g.requires_grad_() for n, g in zip(self.parameters, both[len(inputs) :], strict=True)}
 
-    def vjp(self, loss: Callable[[Forward], Tensor], inputs: Sequence[Tensor], u: Sequence[Tensor]) -> list[Tensor]:
+    def vjp(self, loss: Loss, inputs: Tensors, u: Tensors) -> list[Tensor]:
         """J^T u for each of the inputs, where `update` was taken last."""
         shift = (SHIFT * torch.finfo(u[0].dtype).eps ** 0.5 * self.length / _norm(u)).item()
-        for weight, part, out in zip(self.weights, u, self.shifted, strict=True):
-            torch.add(weight, part, alpha=shift, out=out)
-        try:
-            for parameter, shifted in zip(self.parameters.values(), self.shifted, strict=True):
-                parameter.data, parameter.requires_grad = shifted, False
-            with self._instead(partial(_replay, iter(self.pattern))):
-                there = torch.autograd.grad(loss(self.forward), inputs, materialize_grads=True)
-        finally:
-            for parameter, weight in zip(self.parameters.values(), self.weights, strict=True):
-                parameter.data, parameter.requires_grad = weight, True
-        return [(t - h) / shift for t, h in zip(there, self.here, strict=True)]
+        shifted = [torch.add(weight, part, alpha=shift) for weight, part in zip(self.weights, u, strict=True)]
+        with self._instead(partial(_replay, iter(self.pattern))):
+            there = loss(partial(self.forward, dict(zip(self.parameters, shifted, strict=True))), inputs, WHOLE)
+        slopes = torch.autograd.grad(there, inputs, materialize_grads=True)
+        return [(t - h) / shift for t, h in zip(slopes, self.here, strict=True)]
 
     @contextmanager
     def _instead(self, forward: Callable[[Layer, Tensor], Tensor]) -> Iterator[None]:
@@ -175,7 +179,7 @@ def _replay(pattern: Iterator[Tensor], layer: Layer, x: Tensor) -> Tensor:
     return x.flatten(-2).gather(-1, noted.flatten(-2)).view_as(noted)
 
 
-def agree(exact: Sequence[Tensor], direct: Sequence[Tensor], through: Sequence[Tensor]) -> bool:
+def agree(exact: Tensors, direct: Tensors, through: Tensors) -> bool:
     """Whether a difference is within ERROR of the exact direction, variable by variable.
 
     exact: the whole derivative.  direct: the part of it that does not go through the update.  through: the other, by a difference.
@@ -219,6 +223,6 @@ class _Cosine(torch.autograd.Function):
         return None, *(torch.mul(t, theirs).add_(g, alpha=own) for t, g in pairs)
 
 
-def _norm(tensors: Sequence[Tensor]) -> Tensor:
+def _norm(tensors: Tensors) -> Tensor:
     """The Euclidean norm of all tensors, taken as one long vector."""
     return torch.stack(torch._foreach_norm(list(tensors))).norm()

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privlab.attacks.gradient_inversion import label_recovery, objectives, priors
-from privlab.attacks.gradient_inversion.derivatives import Forward, assert_twice_differentiable
+from privlab.attacks.gradient_inversion import derivatives, label_recovery, objectives, priors
 from privlab.attacks.gradient_inversion.results import Checkpoint, Search, Space, State
-from privlab.attacks.gradient_inversion.search import prepare, starts
+from privlab.attacks.gradient_inversion.search import edges, prepare, starts
 from privlab.leak import Leak
 from privlab.models.forward import Gradients
 
@@ -40,20 +39,16 @@ class GaussNewton(Search):
     fourth of itself after a step that gained more than half of what was promised, four times it after one that gained less than a quarter;
     a step that loses is taken back. Pixels at an edge of [0, 1] that want to leave are held there while the rest is solved for.
 
-    steps: each solves one linear system.  passes: stop where so many are spent, if given; see `search` for what counts as one.
+    passes: at most, in each restart; see `search` for what counts as one.  Labels that are unknown `label_recovery.row_minimum` reads.
     """
 
-    steps: int = 30
-    passes: int | None = None
+    passes: int = 240
+    steps: int = field(init=False, repr=False)  # never more than passes
 
     def __post_init__(self) -> None:
-        if self.steps < 1 or (self.passes is not None and self.passes < LEAST):
-            spent = f"steps={self.steps}, passes={self.passes}"
-            raise ValueError(f"{spent}: give 1 step or more, and {LEAST} passes or more, or None")
-
-    def __repr__(self) -> str:
-        limit = f" or {self.passes:,} passes" if self.passes else ""
-        return f"GaussNewton: {self.steps} steps{limit} on the relative distance; labels by row_minimum where unknown"
+        if self.passes < LEAST:
+            raise ValueError(f"passes={self.passes}: give {LEAST} or more")
+        object.__setattr__(self, "steps", self.passes)
 
     @torch.enable_grad()
     def search(
@@ -64,13 +59,12 @@ class GaussNewton(Search):
 
         `evaluations` counts passes: one for the residuals at a point, one for the graph of J^T u there, one for each J v and each J^T u.
         (A step of a first-order search takes two: the gradient, and its derivative.)  `score` is the relative distance.
-        A restart ends by "steps", "passes", "not finite", or "stuck": no step helps at any damping.
+        A restart ends by "passes", "not finite", or "stuck": no step helps at any damping.
         Raises RuntimeError for a model that cannot be differentiated so often.
         """
         parameters, leak = prepare(model, leak, label_recovery.row_minimum)
-        forward = Forward(model)
-        for restart, images, _ in starts(leak, seed, restarts, start, resume):
-            yield from _Trajectory(self, forward, parameters, leak, space, restart, images, seed).states(resume)
+        for restart, x, _ in starts(leak, seed, restarts, start, resume):
+            yield from _Trajectory(self.passes, model, parameters, leak, space, restart, seed).states(x, resume)
 
 
 class Point:
@@ -84,14 +78,12 @@ class Point:
 
     def __init__(self, of: _Trajectory, latent: Tensor) -> None:
         of.passes += 1
-        of.points += 1
         self.of, self.at = of, latent.detach().clone().requires_grad_()
         images = of.images(self.at)
         loss = F.cross_entropy(of.forward(images), of.leak.labels)  # type: ignore[arg-type]
-        update = torch.autograd.grad(loss, list(of.parameters.values()), create_graph=True, materialize_grads=True)
-        assert_twice_differentiable(update)
-        ours = dict(zip(of.parameters, update, strict=True))
-        differences, roughness = objectives.relative_differences(ours, of.leak), priors.neighbours(images)
+        update = derivatives.gradients(loss, of.parameters, create_graph=True)
+        derivatives.assert_twice_differentiable(update)
+        differences, roughness = objectives.relative_differences(update, of.leak), priors.neighbours(images)
         self.count, self.residuals = len(differences), [*differences, *roughness]
         self.distance, self.roughness = _square(differences), _square(roughness)
 
@@ -121,41 +113,41 @@ class Point:
 class _Trajectory:
     """One restart."""
 
+    step, passes, damping = 0, 0, DAMPING
+    scale = 0.0  # the mean diagonal of J^T J at the first point, which the damping is in units of
+    least = math.inf  # the shortest distance so far
+
     def __init__(
-        self, attack: GaussNewton, forward: Forward, parameters: Gradients, leak: Leak, space: Space | None, restart: int, x: Tensor,
-        seed: int,
+        self, limit: int, model: nn.Module, parameters: Gradients, leak: Leak, space: Space | None, restart: int, seed: int
     ) -> None:  # fmt: skip
-        self.attack, self.forward, self.parameters, self.leak, self.space = attack, forward, parameters, leak, space
-        self.restart, self.seed = restart, seed
-        self.low, self.high = (leak.normalise(torch.full_like(x[:1], value)) for value in (0.0, 1.0))
-        self.latent = (x.clamp(self.low, self.high) if space is None else space.begin(x)).detach().clone()
-        self.step, self.points, self.passes, self.damping = 0, 0, 0, DAMPING
-        self.scale = 0.0  # the mean diagonal of J^T J at the first point, which the damping is in units of
-        self.best_loss = math.inf  # the least distance so far
+        self.limit, self.parameters, self.leak, self.space = limit, parameters, leak, space
+        self.forward, self.restart, self.seed = derivatives.twice_differentiable(model), restart, seed
+        self.low, self.high = edges(leak)
         self.pairs: Pairs = []
 
     def images(self, latent: Tensor) -> Tensor:
         """Normalised images, with a graph to the latent."""
         return latent if self.space is None else self.space.images(latent)
 
-    def states(self, resume: Checkpoint | None) -> Iterator[State]:
+    def states(self, x: Tensor, resume: Checkpoint | None) -> Iterator[State]:
+        """From normalised images x, or where a checkpoint of this restart was taken."""
+        latent = x.clamp(self.low, self.high) if self.space is None else self.space.begin(x)
         if resume and resume["restart"] == self.restart:
-            self.step, self.points, self.passes, self.damping, self.best_loss, self.scale = resume["numbers"]
-            self.latent = resume["latent"].to(self.latent)
-            self.pairs = [(v.to(self.latent), product.to(self.latent)) for v, product in resume["pairs"]]
-        self.point = Point(self, self.latent)
+            self.step, self.passes, self.damping, self.least, self.scale = resume["numbers"]
+            latent = resume["latent"].to(latent)
+            self.pairs = [(v.to(latent), product.to(latent)) for v, product in resume["pairs"]]
+        self.point = Point(self, latent)
         while True:
             point, reason = self.point, self._reason()
-            self.best_loss = min(self.best_loss, point.distance)
-            point.rough = SMOOTHNESS * self.best_loss
+            self.least = min(self.least, point.distance)
+            point.rough = SMOOTHNESS * self.least
             losses = {"gradients": point.distance, "smoothness": point.rough * point.roughness}
-            images = self.leak.normalise.inverse(self.images(self.latent)).clamp(0, 1)
+            images = self.leak.normalise.inverse(self.images(point.at.detach())).clamp(0, 1)
             labels: Any = self.leak.labels  # known by now
-            numbers = [self.step, self.points - 1, self.passes - 1, self.damping, self.best_loss, self.scale]
-            checkpoint = dict(restart=self.restart, numbers=numbers, latent=self.latent, pairs=self.pairs)
+            numbers = [self.step, self.passes - 1, self.damping, self.least, self.scale]
+            checkpoint = dict(restart=self.restart, numbers=numbers, latent=point.at.detach(), pairs=self.pairs)
             yield State(
-                self.restart, self.step, self.passes, images, labels, losses, point.distance, reason, checkpoint,
-                {"exact": self.points, "difference": 0},
+                self.restart, self.step, self.passes, 0, images, labels, losses, point.distance, reason, checkpoint
             )  # fmt: skip
             if reason:
                 return
@@ -163,25 +155,25 @@ class _Trajectory:
 
     def _advance(self) -> None:
         """Solve for a step, take it if it helps, and learn from it how much to damp the next."""
-        point = self.point
+        point, latent = self.point, self.point.at.detach()
         downhill = -point.vjp([r.detach() for r in point.residuals])
         free = torch.ones_like(downhill)
         if self.space is None:
-            fixed = ((self.latent <= self.low) & (downhill < 0)) | ((self.latent >= self.high) & (downhill > 0))
+            fixed = ((latent <= self.low) & (downhill < 0)) | ((latent >= self.high) & (downhill > 0))
             free = (~fixed).to(downhill)
         if not self.scale:  # of the first point; later the damping follows by itself
-            signs = torch.randint(2, self.latent.shape, generator=torch.Generator().manual_seed(self.seed))
-            self.scale = point.curvature((2.0 * signs - 1).to(self.latent)) / self.latent.numel() or 1.0
-        goal = self.latent + self._solve(free * downhill, free, self.damping * self.scale)
+            signs = torch.randint(2, latent.shape, generator=torch.Generator().manual_seed(self.seed))
+            self.scale = point.curvature((2.0 * signs - 1).to(latent)) / latent.numel() or 1.0
+        goal = latent + self._solve(free * downhill, free, self.damping * self.scale)
         if self.space is None:
             goal = goal.clamp(self.low, self.high)
-        promised = (downhill * (goal - self.latent)).sum().item() - 0.5 * point.curvature(goal - self.latent)
+        promised = (downhill * (goal - latent)).sum().item() - 0.5 * point.curvature(goal - latent)
         there = Point(self, goal)
         before, behind = (each.distance + point.rough * each.roughness for each in (point, there))
         gained = 0.5 * (before - behind)
         ratio = gained / promised if promised > 0 else -1.0
         if gained > 0:  # NaN is not
-            self.latent, self.point = goal, there
+            self.point = there
         least = torch.finfo(goal.dtype).eps  # less than this a float does not see
         self.damping = max(least, self.damping * (0.25 if ratio > 0.5 else 4.0 if not ratio > 0.25 else 1.0))
         self.step += 1
@@ -192,9 +184,9 @@ class _Trajectory:
         step, left = torch.zeros_like(downhill), downhill
         direction = free * precondition(left)
         size = (left * direction).sum()
-        goal, limit = TOLERANCE**2 * size, (self.attack.passes or math.inf) - 4
+        goal = TOLERANCE**2 * size
         for _ in range(INNER):
-            if not size > goal or self.passes > limit:
+            if not size > goal or self.passes > self.limit - 4:
                 break
             product = self.point.vjp(self.point.jvp(direction))
             total = free * (product + shift * direction)
@@ -209,9 +201,7 @@ class _Trajectory:
     def _reason(self) -> str:
         if not math.isfinite(self.point.distance):
             return "not finite"
-        if self.step == self.attack.steps:
-            return "steps"
-        if self.attack.passes is not None and self.passes + LEAST - 1 > self.attack.passes:
+        if self.passes + LEAST - 1 > self.limit:
             return "passes"
         return "stuck" if self.damping > 1e12 * DAMPING else ""
 

@@ -15,9 +15,8 @@ ValueError for a batch that it cannot tell, and for a gradient that is missing o
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -32,7 +31,7 @@ def row_sum(model: nn.Module, leak: Leak) -> Tensor:
 
     s has to be above 0, as behind a ReLU. Behind a fresh LayerNorm it is 0, and the answer is rounding.
     """
-    return _rows(model, leak, single="row_sum").sum(1).argmin()[None]
+    return _of_one_image(model, leak, "row_sum").sum(1).argmin()[None]
 
 
 def row_products(model: nn.Module, leak: Leak) -> Tensor:
@@ -40,7 +39,7 @@ def row_products(model: nn.Module, leak: Leak) -> Tensor:
 
     Here the one whose cosines with the others have the smallest sum: the same, and noise that turns a few leaves an answer.
     """
-    rows = _rows(model, leak, single="row_products")
+    rows = _of_one_image(model, leak, "row_products")
     peaks = rows.abs().amax(1, keepdim=True)  # divided out first: squares of small numbers vanish in float32
     if (peaks > 0).sum() < 3:
         raise ValueError(f"leak: of {len(rows)} rows fewer than 3 are not 0, and of 2 each points away from the other")
@@ -53,7 +52,7 @@ def row_minimum(model: nn.Module, leak: Leak) -> Tensor:
 
     Right for one image if max_j f_j / -min_j f_j > max_i p_i / (1 - p_label), i other than the label; always on features >= 0.
     """
-    return _smallest(_rows(model, leak).amin(1), leak)
+    return _smallest(_gradient(model, leak, "weight").amin(1), leak)
 
 
 def bias_minimum(model: nn.Module, leak: Leak) -> Tensor:
@@ -87,35 +86,18 @@ def overlap(labels: Tensor, truth: Tensor) -> float:
     return (Counter(labels.tolist()) & Counter(truth.tolist())).total() / len(truth)
 
 
-def classifier(model: nn.Module, image_shape: Sequence[int]) -> str:
-    """The name of the layer that makes the logits, such as "head.fc": the last nn.Linear, or convolution of 1 x 1, of what timm calls the
-    classifier (of a distilled model the first); of a model that is not timm's, the one that a pass comes to last.
+def classifier(model: nn.Module) -> str:
+    """The name of the layer that makes the logits, such as "head.fc": the last nn.Linear of what timm calls the classifier (of a distilled
+    model the first), or of all of a model that is not timm's.
 
-    image_shape: (channels, height, width) of what the model takes.  Raises ValueError where there is none.
+    Raises ValueError where there is none.
     """
     inside = [*_heads(model)[0].modules()]
-    found = []
-    for name, layer in model.named_modules():
-        pointwise = isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1)  # behind pooling
-        if layer in inside and (isinstance(layer, nn.Linear) or pointwise):
-            found.append(name)
-    if model in inside and len(found) > 1:
-        found = _called(model, found, image_shape)
+    found = [name for name, layer in model.named_modules() if layer in inside and isinstance(layer, nn.Linear)]
     if not found:
-        raise ValueError(
-            f"model: {type(model).__name__} ends in no nn.Linear to read labels from; give them with the leak"
-        )
+        kind = type(model).__name__
+        raise ValueError(f"model: {kind} ends in no nn.Linear to read labels from; give them with the leak")
     return found[-1]
-
-
-def _called(model: nn.Module, layers: Sequence[str], image_shape: Sequence[int]) -> list[str]:
-    """These layers, in the order in which a pass calls them."""
-    twin, order = copy.deepcopy(model).eval(), list[str]()
-    for name in layers:
-        twin.get_submodule(name).register_forward_hook(lambda *_, name=name: order.append(name))
-    with torch.no_grad():
-        twin(torch.zeros(1, *image_shape).to(next(twin.parameters())))
-    return order
 
 
 def _heads(model: Any) -> list[nn.Module]:
@@ -124,21 +106,21 @@ def _heads(model: Any) -> list[nn.Module]:
     return list(owner) if isinstance(owner, tuple) else [owner]
 
 
-def _rows(model: nn.Module, leak: Leak, single: str = "") -> Tensor:
-    """The weight's gradient, (classes, features).  single: the rule that takes one image only."""
-    if single and leak.batch_size != 1:
-        what = f"leak.batch_size={leak.batch_size}, and label_recovery.{single} tells the label of 1 image"
-        raise ValueError(f"{what}; for a batch try label_recovery.bias_counts")
-    return _gradient(model, leak, "weight").flatten(1)
-
-
 def _gradient(model: nn.Module, leak: Leak, leaf: str) -> Tensor:
-    """The classifier's gradient, in float32 at least."""
-    name = f"{classifier(model, leak.image_shape)}.{leaf}".lstrip(".")
+    """The classifier's gradient, in float32 at least: its weight's is (classes, features)."""
+    name = f"{classifier(model)}.{leaf}".lstrip(".")
     if name not in leak.grads or not leak[name].any():
         what = f"leak: the gradient of {name!r}, from which this rule reads the labels, is missing, or zero"
         raise ValueError(f"{what}; give labels with the leak, or let an attack search for them")
     return leak[name].to(torch.promote_types(leak[name].dtype, torch.float32))
+
+
+def _of_one_image(model: nn.Module, leak: Leak, rule: str) -> Tensor:
+    """The weight's gradient, (classes, features), for a rule that takes no batch."""
+    if leak.batch_size != 1:
+        what = f"leak.batch_size={leak.batch_size}, and label_recovery.{rule} tells the label of 1 image"
+        raise ValueError(f"{what}; for a batch try label_recovery.bias_counts")
+    return _gradient(model, leak, "weight")
 
 
 def _smallest(scores: Tensor, leak: Leak) -> Tensor:

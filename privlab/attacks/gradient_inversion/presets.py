@@ -150,7 +150,7 @@ def deep_inversion(steps: int = 2000, prior: nn.Module | None = None) -> Gradien
     """
     seen = Term("class", 1.0, priors.Classification(), of="images")
     terms = (seen, *_statistics(0.05, prior), Term("pixels", 1e-4, pixel_norm, of="images"), SMOOTH)
-    return GradientMatching(terms, steps, schedule=cosine, blind=True)
+    return GradientMatching(terms, steps, schedule=cosine)
 
 
 def one_or_many(model: nn.Module, leak: Leak) -> Tensor:

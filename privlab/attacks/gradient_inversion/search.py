@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import torch
@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion import derivatives, label_recovery
-from privlab.attacks.gradient_inversion.derivatives import Difference, Forward
+from privlab.attacks.gradient_inversion.derivatives import WHOLE, Forward, Tensors
 from privlab.attacks.gradient_inversion.results import Checkpoint, Search, Space, State
 from privlab.attacks.gradient_inversion.schedules import staircase
 from privlab.data.images import check_range
@@ -24,15 +24,22 @@ from privlab.models.forward import Gradients
 
 Stages = tuple[tuple[float, float], ...]
 Rule = Callable[[nn.Module, Leak], Tensor]  # (model, leak) -> labels (batch,)
-Tensors = Sequence[Tensor]
 Evaluation = tuple[Tensor, list[Tensor]]  # values (terms,), and a gradient of their weighted sum for each variable
 ALWAYS: Stages = ((0.0, 1.0),)
 OPTIMISERS: dict[str, Any] = {"adam": torch.optim.Adam, "lbfgs": torch.optim.LBFGS}  # of up to 20 evaluations a step
-LONG = 50  # exact evaluations behind which a search sees whether it can do with less care
 
 
-@dataclass(frozen=True)
-class Term:
+class Named:
+    """A dataclass that prints functions by their names: a kept search is known by what it prints."""
+
+    def __repr__(self) -> str:
+        values = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        said = ", ".join(f"{name}={getattr(value, '__name__', value)}" for name, value in values.items())
+        return f"{type(self).__name__}({said})"
+
+
+@dataclass(frozen=True, repr=False)
+class Term(Named):
     """One summand of an attack's loss.
 
     value: (normalised images, their gradients, the leak) -> scalar; or what has a method `prepare(model, leak)`, called before the search:
@@ -69,15 +76,9 @@ class Term:
         """The same, made ready for this victim; its value is None where it has nothing to look at."""
         return replace(self, value=self.value.prepare(model, leak)) if hasattr(self.value, "prepare") else self
 
-    def __repr__(self) -> str:
-        weight = f"{self.weight:g}" if self.end is None else f"{self.weight:g} to {self.end:g}"
-        what = f"{weight} {self.name} ({getattr(self.value, '__name__', repr(self.value))})"
-        later = ", ".join(f"x{factor:g} from {100 * part:g}%" for part, factor in self.stages)
-        return what if self.stages == ALWAYS else f"{what} {later}"
 
-
-@dataclass(frozen=True)
-class GradientMatching(Search):
+@dataclass(frozen=True, repr=False)
+class GradientMatching(Named, Search):
     """Search, from noise, for images whose gradients look like the leak's.
 
     terms: summands of the loss.  steps: of the optimiser.  lr: its step length, in units of normalised pixels.
@@ -86,10 +87,9 @@ class GradientMatching(Search):
     boxed: put pixels that leave [0, 1] back to its edge, at the start and after each step.
     labels: the rule that recovers labels where the leak holds none, or "search": look for them along with the images.
     group: seeds that are searched for together in each restart, so that terms of the "group" can hold them to one another.
-    blind: a baseline that may do without the client's gradients, for what labels and priors alone give away.
     derivative: how the direction of a step is had, see `derivatives`. "exact": by differentiating twice. "auto": as a difference of two
         first derivatives, in half the time and less memory, to about 1e-3, as long as it agrees with the exact one at the first step and at
-        every fiftieth (`Result.derivatives` counts). Dropout or BatchNorm in train mode, and batches in chunks, are taken exactly.
+        every fiftieth (`Result.differences` counts). Dropout or BatchNorm in train mode, and batches in chunks, are taken exactly.
     """
 
     terms: tuple[Term, ...]
@@ -101,35 +101,17 @@ class GradientMatching(Search):
     boxed: bool = True
     labels: Rule | Literal["search"] = label_recovery.row_minimum
     group: int = 1
-    blind: bool = False
-    derivative: derivatives.Kind = "exact"
+    derivative: Literal["exact", "auto"] = "exact"
 
     def __post_init__(self) -> None:
         names = [t.name for t in self.terms]
         if len({*names}) < len(names):
             raise ValueError(f"terms: the names {names} repeat; a trace could not tell them apart")
-        if not self.blind and not any(t.of == "gradients" and t.weight for t in self.terms):
-            raise ValueError(
-                "terms: none of them looks at the client's gradients; weigh one that does, or give blind=True"
-            )
         if min(self.steps, self.group) < 1:
             raise ValueError(f"steps={self.steps}, group={self.group}: give 1 or more steps and seeds")
         for name, known in (("optimiser", [*OPTIMISERS]), ("derivative", ["exact", "auto"])):
             if (value := getattr(self, name)) not in known:
                 raise ValueError(f"{name}={value!r} is not known here; try {known[0]!r} or {known[1]!r}")
-
-    def __repr__(self) -> str:
-        schedule = getattr(self.schedule, "__name__", repr(self.schedule))
-        rule = self.labels if isinstance(self.labels, str) else getattr(self.labels, "__name__", repr(self.labels))
-        settings = [
-            f"{self.steps} steps of {'signed ' * self.signed}{self.optimiser}, lr {self.lr:g} {schedule}",
-            "boxed" if self.boxed else "unboxed",
-            f"labels by {rule} where unknown",
-            *[f"{self.group} seeds together"] * (self.group > 1),
-            *["may do without gradients"] * self.blind,
-            *[f"derivative {self.derivative}"] * (self.derivative != "exact"),
-        ]
-        return f"GradientMatching: {' + '.join(map(repr, self.terms))};\n  {'; '.join(settings)}"
 
     def without(self, *names: str) -> GradientMatching:
         """The same attack without these terms."""
@@ -159,58 +141,57 @@ class GradientMatching(Search):
         Raises ValueError for a leak without gradients or that does not fit the model, and for a start of another batch.
         """
         parameters, leak = prepare(model, leak, self.labels)
-        chunk, repeatable = min(chunk or leak.batch_size, leak.batch_size), derivatives.is_repeatable(model)
-        if chunk < leak.batch_size and not repeatable:
+        if chunk is not None and chunk < leak.batch_size and not derivatives.is_repeatable(model):
             why = f"{type(model).__name__} draws at random or mixes the images of a batch in train mode"
             raise ValueError(f"chunk={chunk}: {why}; give chunk=None, or a model in eval mode")
-        by_difference = self.derivative == "auto" and chunk == leak.batch_size and repeatable
-        difference = Difference(model, parameters) if by_difference else None
-        forward, classes = Forward(model), 0
+        descent, classes = Descent(self, model, parameters, leak, space, chunk), 0
         if leak.labels is None:
             like = next(iter(parameters.values()))
-            classes = forward(like.new_zeros(leak.batch_size, *leak.image_shape)).shape[1]
-        terms = [t.prepared(model, leak) for t in self.terms]
-        attack = replace(self, terms=tuple(t for t in terms if t.value is not None))
-        for restart, x, label_logits in starts(leak, seed, restarts, start, resume, self.group, classes):
-            descent = Descent(attack, forward, difference, parameters, leak, restart, x, label_logits, space, chunk)
-            yield from descent.states(resume)
+            classes = descent.forward(like.new_zeros(leak.batch_size, *leak.image_shape)).shape[1]
+        for begin in starts(leak, seed, restarts, start, resume, self.group, classes):
+            yield from descent.states(*begin, resume)
 
 
 class Descent:
-    """The images of one restart on their way down, from what `starts` gives.  attack: with its terms made ready for this victim."""
+    """The images of one victim on their way down, one restart after another."""
 
     def __init__(
-        self, attack: GradientMatching, forward: Forward, difference: Difference | None, parameters: Gradients, leak: Leak, restart: int,
-        x: Tensor, label_logits: Tensor | None, space: Space | None, chunk: int,
+        self, attack: GradientMatching, model: nn.Module, parameters: Gradients, leak: Leak, space: Space | None, chunk: int | None
     ) -> None:  # fmt: skip
-        self.attack, self.forward, self.parameters, self.leak, self.restart = attack, forward, parameters, leak, restart
-        self.space, self.difference, self.batch = space, difference, leak.batch_size
-        self.once = {t.name: replace(t, value=derivatives.once_differentiable(t.value)) for t in attack.terms}
-        self.chunks = [slice(i, min(i + chunk, self.batch)) for i in range(0, self.batch, chunk)]
-        self.step, self.evaluations = 0, 0
-        self.counts, self.agrees = {"exact": 0, "difference": 0}, False  # whether a difference did when last compared
-        self.low, self.high = (leak.normalise(torch.full_like(x[:1], value)) for value in (0.0, 1.0))
+        self.attack, self.parameters, self.leak, self.space = attack, parameters, leak, space
+        self.batch, self.box = leak.batch_size, edges(leak)
+        terms = [t.prepared(model, leak) for t in attack.terms]
+        self.terms = [t for t in terms if t.value is not None]
+        self.once = {t.name: replace(t, value=derivatives.once_differentiable(t.value)) for t in self.terms}
+        self.forward = derivatives.twice_differentiable(model)
+        size = min(chunk or self.batch, self.batch)
+        self.chunks = derivatives.Chunks(self.forward, parameters, size, self.batch) if size < self.batch else None
+        by_difference = attack.derivative == "auto" and self.chunks is None and derivatives.is_repeatable(model)
+        self.difference = derivatives.Difference(model, parameters) if by_difference else None
+
+    def states(
+        self, restart: int, x: Tensor, label_logits: Tensor | None, resume: Checkpoint | None
+    ) -> Iterator[State]:
+        """A state before each step, and one after the last, from what `starts` gives.  resume: of this restart or an earlier one."""
+        self.restart, self.step, self.evaluations, self.differences = restart, 0, 0, 0
+        self.agrees = False  # whether a difference did when last compared
         with torch.no_grad():
             x = self._inside(x)
-            latent = x if space is None else torch.cat([space.begin(part) for part in x.split(self.batch)])
+            latent = x if self.space is None else torch.cat([self.space.begin(part) for part in x.split(self.batch)])
         self.latent, self.label_logits = latent.clone().requires_grad_(), label_logits  # (group * batch, ...)
         self.variables = [self.latent] if label_logits is None else [self.latent, label_logits.requires_grad_()]
-        self.optimiser: torch.optim.Optimizer = OPTIMISERS[attack.optimiser](self.variables, lr=attack.lr)
-
-    def states(self, resume: Checkpoint | None) -> Iterator[State]:
-        """A state before each step, and one after the last.  resume: a checkpoint, of this restart or an earlier one."""
-        if resume and resume["restart"] == self.restart:
+        self.optimiser: torch.optim.Optimizer = OPTIMISERS[self.attack.optimiser](self.variables, lr=self.attack.lr)
+        if resume and resume["restart"] == restart:
             with torch.no_grad():
                 for variable, then in zip(self.variables, resume["variables"], strict=True):
                     variable.copy_(then)
             self.optimiser.load_state_dict(resume["optimiser"])
-            self.step, self.evaluations, self.agrees, self.counts = resume["numbers"]
+            self.step, self.evaluations, self.differences, self.agrees = resume["numbers"]
         while True:
-            numbers = [self.step, self.evaluations, self.agrees, self.counts.copy()]
+            numbers = [self.step, self.evaluations, self.differences, self.agrees]
             rest = dict(variables=self.variables, optimiser=self.optimiser.state_dict())
-            checkpoint = dict(restart=self.restart, numbers=numbers, **rest)
             self.evaluate()
-            state = self._state(checkpoint)
+            state = self._state(dict(restart=restart, numbers=numbers, **rest))
             yield state
             if state.reason:
                 return
@@ -222,7 +203,7 @@ class Descent:
 
     def evaluate(self) -> Tensor:
         """The loss, over all seeds; its gradient is left in the variables' `.grad`, and `self.values` (terms, group) has its terms."""
-        self.active = [t for t in self.attack.terms if t.factor(self.progress) > 0]
+        self.active = [t for t in self.terms if t.factor(self.progress) > 0]
         own = [t for t in self.active if t.of != "group"]
         latents = self.latent.split(self.batch)
         self.images = torch.cat([part if self.space is None else self.space.images(part) for part in latents])
@@ -250,52 +231,35 @@ class Descent:
             return variables[0].new_zeros(0), [torch.zeros_like(v) for v in variables]
         if not any(t.of == "gradients" for t in terms):
             return self._derived(terms, variables, {}, variables)
-        self.evaluations += 1
-        due = self.difference is not None and sum(self.counts.values()) % derivatives.EVERY == 0
+        due = self.difference is not None and self.evaluations % derivatives.EVERY == 0
         if due or self.agrees:
-            values, direct, through = self._by_difference(terms, variables)
+            values, gradients, parts = self._in_two(self.difference, [self.once[t.name] for t in terms], variables)
         if self.agrees and not due:
-            self.counts["difference"] += 1
-            return values, [d + t for d, t in zip(direct, through, strict=True)]
-        values, gradients = self._exactly(terms, variables)
-        self.agrees = due and derivatives.agree(gradients, direct, through)
-        self.counts["exact"] += 1
+            self.differences += 1
+        elif self.chunks is not None:
+            values, gradients, _ = self._in_two(self.chunks, terms, variables)
+        else:
+            loss = self._client_loss(self.forward, variables)
+            update = derivatives.gradients(loss, self.parameters, create_graph=True)
+            if not self.evaluations:
+                derivatives.assert_twice_differentiable(update)
+            values, gradients = self._derived(terms, variables, update, variables)
+            self.agrees = due and derivatives.agree(gradients, *parts)
+        self.evaluations += 1
         return values, gradients
 
-    def _exactly(self, terms: Sequence[Term], variables: Tensors) -> Evaluation:
-        """By differentiating twice. A long search that does so sees once whether it can do with less care."""
-        if self.forward.plain is None and self.counts["exact"] >= LONG:
-            self.forward.settle(lambda: self._exactly(terms, variables)[1])
-        if len(self.chunks) == 1:
-            return self._derived(terms, variables, self._update(variables, create_graph=True), variables)
-        # The update g of a batch is the sum of those of its chunks. So the gradient of a distance D of g is had chunk by chunk: first g
-        # without a graph, then u = dD/dg, then for each chunk c the gradient of <u, g_c>.
-        grads = {n: torch.zeros_like(p) for n, p in self.parameters.items()}
-        for rows in self.chunks:
-            update = self._update([v[rows].detach() for v in variables], rows)
-            grads = {n: g + update[n] for n, g in grads.items()}
-        grads = {n: g.requires_grad_() for n, g in grads.items()}
+    def _in_two(
+        self, way: Any, terms: Sequence[Term], variables: Tensors
+    ) -> tuple[Tensor, list[Tensor], list[Tensors]]:
+        """Values, gradients, and their parts: what does not go through the update g, and what does: J^T u with u = dD/dg.
+
+        way: what knows the update without a graph, and J^T u: `derivatives.Difference` or `derivatives.Chunks`.
+        """
+        grads = way.update(self._client_loss, variables)
         values, both = self._derived(terms, variables, grads, [*variables, *grads.values()])
         direct, u = both[: len(variables)], both[len(variables) :]
-        for rows in self.chunks:
-            inputs = [v[rows].detach().requires_grad_() for v in variables]
-            share = self._update(inputs, rows, create_graph=True).values()
-            for gradient, more in zip(direct, torch.autograd.grad([*share], inputs, u), strict=True):
-                gradient[rows] += more
-        return values, direct
-
-    def _by_difference(self, terms: Sequence[Term], variables: Tensors) -> tuple[Tensor, Tensors, Tensors]:
-        """By two first derivatives: values, and the parts of the gradients that do not go through the update, and that do."""
-        difference = self.difference
-        assert difference is not None
-
-        def loss(forward: Forward) -> Tensor:
-            return self._client_loss(forward, variables)
-
-        terms = [self.once[t.name] for t in terms]
-        grads = difference.update(loss, variables)
-        values, both = self._derived(terms, variables, grads, [*variables, *grads.values()])
-        return values, both[: len(variables)], difference.vjp(loss, variables, both[len(variables) :])
+        through = way.vjp(self._client_loss, variables, u)
+        return values, [d + t for d, t in zip(direct, through, strict=True)], [direct, through]
 
     def _derived(self, terms: Sequence[Term], variables: Tensors, grads: Gradients, by: Tensors) -> Evaluation:
         """The terms' values (terms,), and the gradients of their weighted sum by some tensors."""
@@ -303,16 +267,8 @@ class Descent:
         total = self._weights(terms, values) @ values
         return values.detach(), list(torch.autograd.grad(total, by, materialize_grads=True))
 
-    def _update(self, variables: Tensors, rows: slice = slice(None), create_graph: bool = False) -> Gradients:
-        """What the client would have sent for these images, or the share of these rows of the batch in it."""
-        loss, weights = self._client_loss(self.forward, variables, rows), [*self.parameters.values()]
-        update = torch.autograd.grad(loss, weights, create_graph=create_graph, materialize_grads=True)
-        if create_graph and not self.counts["exact"]:
-            derivatives.assert_twice_differentiable(update)
-        return dict(zip(self.parameters, update, strict=True))
-
-    def _client_loss(self, forward: Forward, variables: Tensors, rows: slice = slice(None)) -> Tensor:
-        """The loss that the client differentiates, by this forward pass."""
+    def _client_loss(self, forward: Forward, variables: Tensors, rows: slice = WHOLE) -> Tensor:
+        """The loss that the client differentiates, or the share of these rows of the batch in it."""
         logits = forward(variables[0])  # (rows, classes)
         if self.leak.labels is not None:
             loss = F.cross_entropy(logits, self.leak.labels[rows])
@@ -335,26 +291,27 @@ class Descent:
         names = [t.name for t in self.active]
         values = [dict(zip(names, row, strict=True)) for row in self.values.T.tolist()]  # seed by seed
         losses = [{t.name: t.weigh(self.progress) * of_seed[t.name] for t in self.active} for of_seed in values]
-        lasting = [t for t in self.attack.terms if t.factor(1.0) > 0]
+        lasting = [t for t in self.terms if t.factor(1.0) > 0]
         scores = [sum(t.weigh(1.0) * of_seed.get(t.name, math.nan) for t in lasting) for of_seed in values]
-        ranks = scores if all(map(math.isfinite, scores)) else [sum(of_seed.values()) for of_seed in losses]
+        totals = [sum(of_seed.values()) for of_seed in losses]
+        ranks = scores if all(map(math.isfinite, scores)) else totals
         best = min(range(len(ranks)), key=ranks.__getitem__)
         images = self.leak.normalise.inverse(self.images.detach().split(self.batch)[best]).clamp(0, 1)
         labels: Any = self.leak.labels
         if self.label_logits is not None:
             labels = self.label_logits.split(self.batch)[best].argmax(1)
-        known = math.isfinite(sum(sum(of_seed.values()) for of_seed in losses))
-        finite = known and all(v.grad.isfinite().all() for v in self.variables if v.grad is not None)
+        slopes = [v.grad for v in self.variables if v.grad is not None]
+        finite = math.isfinite(sum(totals)) and all(slope.isfinite().all() for slope in slopes)
         reason = "not finite" if not finite else "steps" if self.step == self.attack.steps else ""
         return State(
-            self.restart, self.step, self.evaluations, images, labels, losses[best], scores[best], reason, checkpoint, self.counts.copy()
+            self.restart, self.step, self.evaluations, self.differences, images, labels, losses[best], scores[best], reason, checkpoint
         )  # fmt: skip
 
     def _weights(self, terms: Sequence[Term], like: Tensor) -> Tensor:
         return like.new_tensor([t.weigh(self.progress) for t in terms])
 
     def _inside(self, x: Tensor) -> Tensor:
-        return x.clamp(self.low, self.high) if self.attack.boxed else x
+        return x.clamp(*self.box) if self.attack.boxed else x
 
 
 def prepare(model: nn.Module, leak: Leak, rule: Rule | Literal["search"]) -> tuple[Gradients, Leak]:
@@ -374,6 +331,13 @@ def prepare(model: nn.Module, leak: Leak, rule: Rule | Literal["search"]) -> tup
     if leak.labels is None and callable(rule):
         leak = replace(leak, labels=rule(model, leak).to(like.device))
     return parameters, leak
+
+
+def edges(leak: Leak) -> tuple[Tensor, Tensor]:
+    """Black and white as the model takes them, (1, channels, height, width): between them are all images."""
+    like = next(iter(leak.grads.values()))
+    black, white = (leak.normalise(torch.full((1, *leak.image_shape), value).to(like)) for value in (0.0, 1.0))
+    return black, white
 
 
 def starts(

@@ -132,7 +132,7 @@ def labels(repeat: int, photographs: int, narrow: bool = False, device: str = "c
     trials = [Trial.of(number, places=[photographs * number + i], device=device) for i in range(photographs)]
     for name in ("resnet", "swin", "vit"):
         model = victim(trials[0], SMALL[name], narrow)
-        classifier = label_recovery.classifier(model, trials[0].images.shape[1:])
+        classifier = label_recovery.classifier(model)
         head = [f"{classifier}.weight", f"{classifier}.bias"]
         leaks = [replace(trial.leak(model, head), labels=None) for trial in trials]
         for rule, read in label_recovery.RULES.items():
@@ -179,7 +179,7 @@ def second_order_full(trial: Trial, networks: str, attack: str, steps: int, narr
     """
     passes = 2 * steps
     yield from trial.guesses("second_order_full, ")
-    attacks = {"adam": attack_of(attack, steps), "gauss_newton": GaussNewton(steps=passes, passes=passes)}
+    attacks = {"adam": attack_of(attack, steps), "gauss_newton": GaussNewton(passes)}
     rows = {method: [trial.images] for method in attacks}
     for name, kind in {"resnet_50": "resnet", "swin_t": "swin", "convnext_t": "convnext"}.items():
         model = victim(trial, NETWORKS[networks][kind], narrow)

@@ -48,7 +48,7 @@ def labels(trial: Trial, batches: int, images: int, epochs: int, width: int = 38
 
 def share_of_labels(rule: str, model: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> float:
     """Of all labels of these batches, those that a rule finds."""
-    head = label_recovery.classifier(model, batches[0][0].shape[1:])
+    head = label_recovery.classifier(model)
     found = []
     for images, classes in batches:
         leak = observe(model, images, classes, names=[f"{head}.weight", f"{head}.bias"])

@@ -138,7 +138,7 @@ def searches(trial: DesignTrial, passes: int) -> Values:
             yield f"fair_weight[step_{n}]", weight
             yield from trial.scores(f"one_weight, step_{n}", trial.inverted(model).images, SCORES)
             yield from trial.scores(f"fair, step_{n}", trial.inverted(model, weight).images, SCORES)
-            curved = trial.search(GaussNewton(steps=passes, passes=passes), model)
+            curved = trial.search(GaussNewton(passes), model)
             yield from trial.scores(f"gauss_newton, step_{n}", curved.images, SCORES)
             yield f"relative_residual[gauss_newton, step_{n}]", relative_residual(curved, model)
     yield "from_grey_ratio[largest_over_smallest]", max(apart) / min(apart)

@@ -27,7 +27,7 @@ def lbfgs(steps: int, terms: tuple[Term, ...] = DLG) -> GradientMatching:
 def gauss_newton(like: Result | int) -> GaussNewton:
     """For as many passes as a search of first derivatives took (an evaluation is two); the passes end it, not the steps."""
     passes = like if isinstance(like, int) else 2 * like.evaluations
-    return GaussNewton(steps=passes, passes=passes)
+    return GaussNewton(passes)
 
 
 def family(

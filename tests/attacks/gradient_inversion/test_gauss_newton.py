@@ -10,9 +10,7 @@ from awkward_networks import Sine
 from torch import nn
 
 from privlab import compute, metrics
-from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import GaussNewton, gauss_newton, priors, search_spaces
-from privlab.attacks.gradient_inversion.derivatives import Forward
 from privlab.data import Normalise
 from privlab.leak import Leak, observe
 from privlab.models import april, morph
@@ -36,8 +34,7 @@ def photo(seed: int = 1, batch: int = 1, side: int = 2) -> torch.Tensor:
 def trajectory(model: nn.Module, leak: Leak, at: torch.Tensor) -> gauss_newton._Trajectory:
     """One that stands at some images."""
     parameters, x = dict(model.named_parameters()), leak.normalise(at)
-    made = gauss_newton._Trajectory(GaussNewton(), Forward(model), parameters, leak, None, 0, x, 0)
-    made.latent = x
+    made = gauss_newton._Trajectory(10_000, model, parameters, leak, None, 0, 0)
     made.point = gauss_newton.Point(made, x)
     made.point.rough = 0.3
     return made
@@ -85,7 +82,7 @@ def test_products_are_those_of_the_jacobian_and_its_transpose(name):
 def test_a_layer_that_cannot_be_differentiated_so_often_is_refused():
     model = smooth(between=Sine())
     with pytest.raises(RuntimeError, match=r"@once_differentiable.*put another in its place"):
-        next(GaussNewton(steps=3).search(model, observe(model, photo(1), LABEL)))
+        next(GaussNewton().search(model, observe(model, photo(1), LABEL)))
 
 
 @pytest.mark.parametrize("held", [False, True])
@@ -113,31 +110,17 @@ def test_a_step_solves_the_damped_normal_equations(held, monkeypatch):
     assert spent[1] < spent[0] / 2
 
 
-def test_it_finds_images_to_rounding_alone_in_a_batch_and_at_the_edge_of_the_box(monkeypatch):
+def test_it_finds_images_to_rounding_and_at_the_edge_of_the_box(monkeypatch):
     model, truth = smooth(), photo(10)
-    *_, last = GaussNewton(steps=60).search(model, observe(model, truth, LABEL))
+    *_, last = GaussNewton(1500).search(model, observe(model, truth, LABEL))
     assert last.score < 1e-12 and metrics.psnr(last.images, truth).item() > 80
-    batch = observe(model, photo(4, batch=2), torch.tensor([0, 2]))
-    result = GaussNewton(steps=60).run(model, batch, progress=False)
-    assert result.images.shape == (2, 3, 2, 2) and result.score < 1e-4
-
     monkeypatch.setattr(gauss_newton, "SMOOTHNESS", 0.0)  # black and white noise is as rough as an image can be
     truth = (photo(5) > 0.5).double()
     leak = observe(model, truth, LABEL)
-    for state in GaussNewton(steps=40).search(model, leak, start=photo(6)):
+    for state in GaussNewton(1000).search(model, leak, start=photo(6)):
         inside = leak.normalise.inverse(state.checkpoint["latent"])
         assert inside.min() > -1e-9 and inside.max() < 1 + 1e-9
     torch.testing.assert_close(state.images, truth, atol=1e-5, rtol=0)
-
-
-def test_it_gets_further_than_adam_on_a_vit_for_as_many_passes():
-    model = april.build("b", width=64, depth=1, heads=2, image_size=8, patch_size=4, position_std=1.0).double()
-    truth = photo(3, side=8)
-    leak = observe(model, truth, LABEL)
-    found = GaussNewton(steps=15).run(model, leak, progress=False)
-    first = gradient_inversion.annealed(found.evaluations // 2).run(model, leak, progress=False)
-    one, other = (metrics.psnr(r.images, truth).item() for r in (found, first))
-    assert one > other + 5
 
 
 def test_passes_are_counted_one_by_one_and_are_a_limit(monkeypatch):
@@ -145,23 +128,23 @@ def test_passes_are_counted_one_by_one_and_are_a_limit(monkeypatch):
     model = smooth()
     leak = observe(model, photo(1), LABEL)
     for passes in (gauss_newton.LEAST, 20, 59):
-        *_, last = GaussNewton(steps=90, passes=passes).search(model, leak)
+        *_, last = GaussNewton(passes).search(model, leak)
         assert last.reason == "passes" and last.evaluations <= passes and last.step >= 1
     monkeypatch.setattr(gauss_newton, "INNER", 5)
     monkeypatch.setattr(gauss_newton, "TOLERANCE", 0)
-    first, second, *_ = GaussNewton(steps=2).search(model, leak)
+    first, second, *_ = GaussNewton(60).search(model, leak)
     assert (first.evaluations, second.evaluations) == (1, 1 + 1 + 1 + 1 + 2 * 5 + 1 + 1)
 
 
 def test_at_the_truth_it_is_stuck():
     model, truth = smooth(), photo(1)
-    states = list(GaussNewton(steps=60).search(model, observe(model, truth, LABEL), start=truth))
+    states = list(GaussNewton(1500).search(model, observe(model, truth, LABEL), start=truth))
     assert states[-1].reason == "stuck" and len(states) < 40
 
 
 def test_a_search_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(tmp_path):
     model, leak = smooth(), observe(smooth(), photo(1), LABEL)
-    attack = GaussNewton(steps=12)
+    attack = GaussNewton(300)
     whole = list(attack.search(model, leak))
     stopped = next(state for state in attack.search(model, leak) if state.step == 5)
     rest = list(attack.search(model, leak, resume=stopped.checkpoint))
@@ -169,8 +152,7 @@ def test_a_search_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(tmp_path):
     assert torch.equal(rest[-1].images, whole[-1].images) and rest[-1].evaluations == whole[-1].evaluations
     run = compute.Run("inversion", {"a": 1}, tmp_path)
     result = attack.run(model, leak, store=run, progress=False)
-    assert attack.run(model, leak, store=run, progress=False).seconds == result.seconds
-    assert torch.equal(result.images, whole[-1].images)
+    assert torch.equal(attack.run(model, leak, store=run, progress=False).images, result.images)
 
 
 def test_inside_a_space():
@@ -179,7 +161,7 @@ def test_inside_a_space():
     space = search_spaces.components(photo(8, batch=6), 4, model.normalise)
     latent = 0.3 * torch.randn(1, 1, 4, generator=torch.Generator().manual_seed(0)).double()
     truth = model.normalise.inverse(space.images(latent)).clamp(0, 1)
-    *_, last = GaussNewton(steps=20).search(model, observe(model, truth, LABEL), space=space)
+    *_, last = GaussNewton(500).search(model, observe(model, truth, LABEL), space=space)
     assert metrics.psnr(last.images, truth).item() > 60
 
 
@@ -188,12 +170,12 @@ def test_smoothness_fades_with_what_the_distance_is_worth():
     model = smooth()
     leak = observe(model, photo(1), LABEL)
     least = math.inf
-    for state in GaussNewton(steps=8).search(model, leak, start=photo(2)):
+    for state in GaussNewton(200).search(model, leak, start=photo(2)):
         least = min(least, state.losses["gradients"])
         expected = 0.3 * least * priors.squared_variation(leak.normalise(state.images)).item()
         assert state.losses["smoothness"] == pytest.approx(expected) and state.score == state.losses["gradients"]
 
 
 def test_settings_that_cannot_work_are_named():
-    with pytest.raises(ValueError, match="passes=7: give 1 step or more, and 8 passes or more"):
+    with pytest.raises(ValueError, match="passes=7: give 8 or more"):
         GaussNewton(passes=7)

@@ -145,16 +145,6 @@ def test_efficientnet_lite0_knows_photographs():
     with torch.no_grad():
         assert (network(network.normalise(images)).argmax(1) == photos.labels[:4]).sum() >= 3
 
-    prior = BatchNormStatistics(network)
-    assert "of 49 layers" in repr(prior)
-    norm = data.NORMALISE["imagenet_samples"]
-    leak = leak_of((3, 224, 224), 4, norm)
-    random = torch.rand(images.shape, generator=torch.Generator().manual_seed(0))
-    flat = images.mean((2, 3), keepdim=True).expand_as(images)
-    with torch.no_grad():
-        seen, unseen, empty = (prior(norm(x), {}, leak).item() for x in (images, random, flat))
-    assert seen < 0.5 * min(unseen, empty), "real photographs are nearest to what it was trained on"
-
 
 def test_classification_is_the_cross_entropy_of_the_victim():
     model = two_layers()
@@ -195,13 +185,6 @@ def test_slopes_reach_member_and_consensus():
     group = torch.stack([smooth(8, 1), smooth(8, 1).roll((1, 0), (2, 3)), smooth(8, 1, seed=1)]).requires_grad_()
     registration = Registration()
     assert torch.autograd.gradcheck(registration, (group,))
-    (slope,) = torch.autograd.grad(registration(group).sum(), group)
-    assert all(member.abs().max() > 1e-3 for member in slope)
-    # with the consensus held fast, as if it were known, the slope is another one
-    held = group.detach().clone().requires_grad_()
-    distance = (held - registration.aligned(held).mean(0).detach()).flatten(1).norm(dim=1)
-    (other,) = torch.autograd.grad(distance.sum(), held)
-    assert not torch.allclose(slope, other, atol=1e-3)
 
 
 def test_noise_is_not_torn_about():

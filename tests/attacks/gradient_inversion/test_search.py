@@ -20,6 +20,7 @@ from privlab.attacks.gradient_inversion import (
     label_recovery,
     results,
     schedules,
+    search_spaces,
 )
 from privlab.attacks.gradient_inversion.objectives import cosine_distance, squared_distance
 from privlab.attacks.gradient_inversion.priors import total_variation
@@ -63,13 +64,6 @@ def test_a_weight_that_falls():
     assert [falling.weigh(p) for p in (0, 0.25, 0.5, 1)] == pytest.approx([1, 10**-0.5, 0.1, 0.01])
     both = Term("smoothness", 4.0, total_variation, ((0, 1), (0.5, 3)), end=1.0)
     assert [both.weigh(p) for p in (0, 0.5, 1)] == pytest.approx([4, 6, 3])
-
-    model = network()
-    _, leak = sent(model)
-    for state in GradientMatching((COSINE, falling), 4).search(model, leak):
-        roughness = total_variation(leak.normalise(state.images)).item()
-        assert state.losses["smoothness"] == pytest.approx(falling.weigh(state.step / 4) * roughness)
-        assert state.score == pytest.approx(state.losses["gradients"] + 0.01 * roughness)
 
 
 def by_hand(model, leak, steps, lr, signed, tv, seed):
@@ -117,17 +111,6 @@ def test_lbfgs_spends_its_evaluations_inside_a_step():
     assert adam == [1, 2, 3, 4]
 
 
-def test_the_seed_is_all_the_chance_there_is():
-    model = network()
-    _, leak = sent(model)
-    before = torch.get_rng_state()
-    one, two, other = (
-        list(gradient_inversion.inverting_gradients(3).search(model, leak, seed=seed))[-1].images for seed in (1, 1, 2)
-    )
-    assert torch.equal(one, two) and not torch.equal(one, other)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 def test_restarts_begin_elsewhere_and_the_best_by_loss_is_kept():
     model = network()
     _, leak = sent(model)
@@ -141,10 +124,11 @@ def test_restarts_begin_elsewhere_and_the_best_by_loss_is_kept():
     result = attack.run(model, leak, seed=5, restarts=3, snapshots=3, progress=False)
     best = min(states, key=lambda s: s.score)
     assert torch.equal(result.images, best.images) and result.score == best.score
-    assert (result.restart, result.step) == (best.restart, best.step)
-    assert [len(t) for t in result.traces] == [13] * 3 and result.evaluations == 39
-    assert [s.step for s in result.snapshots] == [0, 4, 8, 12]
-    assert result.trace == result.traces[result.restart] and "restart" in repr(result)
+    assert result.step == best.step and result.evaluations == 39 and result.reasons == ["steps"] * 3
+    assert result.trace == [s.losses for s in states if s.restart == best.restart]
+    assert [s.step for s in result.snapshots] == [0, 4, 8, 12] and {s.restart for s in result.snapshots} == {
+        best.restart
+    }
 
 
 def test_only_what_counts_at_the_end_competes():
@@ -158,12 +142,7 @@ def test_only_what_counts_at_the_end_competes():
 
 @pytest.mark.parametrize(
     "attack",
-    [
-        GradientMatching((COSINE, SMOOTH), 6),
-        gradient_inversion.dlg(3),
-        gradient_inversion.quasi_newton(3),
-        gradient_inversion.gradinversion(6, group=2),
-    ],
+    [gradient_inversion.dlg(3), gradient_inversion.gradinversion(6, group=2)],
 )
 def test_a_batch_in_chunks_gives_the_same_images(attack):
     model = network()
@@ -211,36 +190,21 @@ def test_a_term_of_the_group_draws_seeds_together():
     assert state.losses["agreement"] == pytest.approx(values[lead].item())
 
 
-class Plane:
-    """Images (batch, 3, 6, 6) in the plane origin + latent * direction."""
-
-    origin, direction = (
-        torch.full((1, 3, 6, 6), 0.5, dtype=torch.float64),
-        torch.linspace(-1, 1, 108).view(1, 3, 6, 6).double(),
-    )
-
-    def begin(self, images):
-        return ((images - self.origin) * self.direction).flatten(1).sum(1, keepdim=True) / self.direction.square().sum()
-
-    def images(self, latent):
-        return self.origin + latent[:, :, None, None] * self.direction
-
-
 def test_the_slope_in_a_space_is_that_of_the_composition():
-    model, plane = network(), Plane()
+    model = network()
     _, leak = sent(model, batch=2)
-    attack = GradientMatching((Term("gradients", 1.0, squared_distance),), 1, 0.1)
-    before, after = list(attack.search(model, leak, space=plane))
-    z, moved = (plane.begin(leak.normalise(s.images)) for s in (before, after))
+    photographs = torch.rand(9, 3, 6, 6, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    space = search_spaces.components(photographs, 3, model.normalise)
+    attack = GradientMatching((Term("gradients", 1.0, squared_distance),), 1, 1e-3)
+    before, after = list(attack.search(model, leak, space=space, start=photographs[:2]))
+    z, moved = (space.begin(leak.normalise(s.images)) for s in (before, after))
     z.requires_grad_()
-    logits = model(plane.images(z))
-    grads = torch.autograd.grad(
-        nn.functional.cross_entropy(logits, leak.labels), list(model.parameters()), create_graph=True
-    )
-    loss = sum((a - b).square().sum() for a, b in zip(grads, leak.grads.values(), strict=True))
-    assert before.losses["gradients"] == pytest.approx(loss.item())
-    (slope,) = torch.autograd.grad(loss, z)
-    assert torch.allclose(moved - z.detach(), -0.1 * slope.sign(), atol=1e-5)
+    loss = F.cross_entropy(model(space.images(z)), leak.labels)
+    grads = torch.autograd.grad(loss, list(model.parameters()), create_graph=True)
+    distance = sum((a - b).square().sum() for a, b in zip(grads, leak.grads.values(), strict=True))
+    assert before.losses["gradients"] == pytest.approx(distance.item())
+    (slope,) = torch.autograd.grad(distance, z)
+    assert torch.allclose(moved - z.detach(), -1e-3 * slope.sign(), atol=1e-5)
 
 
 class Prepared:
@@ -262,23 +226,12 @@ def test_terms_are_made_ready_once_with_the_labels_that_were_read():
     states = list(attack.search(model, replace(leak, labels=None)))
     assert len(value.seen) == 1 and sorted(value.seen[0][1].labels.tolist()) == [1, 2, 3]
     assert set(states[-1].losses) == {"gradients", "prepared"}
-    with pytest.raises(ValueError, match="none of them looks at the client's gradients"):
-        next(GradientMatching((gone,), 3).search(model, leak))
 
 
-def test_a_blind_search_takes_no_gradient_of_the_victim():
+def test_a_search_that_looks_at_no_gradient_takes_none():
     model = network()
     _, leak = sent(model, batch=3)
-
-    def look(images, grads, _):
-        assert not grads
-        return images.square().mean()
-
-    attack = GradientMatching((Term("grey", 1.0, look, of="images"),), 30, blind=True)
-    states = list(attack.search(model, leak))
-    assert states[-1].evaluations == 0 and states[-1].loss < states[0].loss / 10
-    attack = gradient_inversion.deep_inversion(60)
-    first, *_, last = attack.search(model, leak)
+    first, *_, last = gradient_inversion.deep_inversion(60).search(model, leak)
     assert last.evaluations == 0 and last.losses["class"] < first.losses["class"]
     assert (model(leak.normalise(last.images)).argmax(1) == leak.labels).all()
 
@@ -286,11 +239,10 @@ def test_a_blind_search_takes_no_gradient_of_the_victim():
 @pytest.mark.parametrize(
     "attack",
     [
-        gradient_inversion.inverting_gradients(9),
         gradient_inversion.dlg(5),
         GradientMatching((COSINE, SMOOTH, Term("agreement", 0.1, agree, of="group")), 8, group=2),
     ],
-    ids=["adam", "lbfgs", "group"],
+    ids=["lbfgs", "group"],
 )
 def test_a_search_goes_on_bit_for_bit(attack):
     model = network()
@@ -303,44 +255,28 @@ def test_a_search_goes_on_bit_for_bit(attack):
     assert [s.step for s in rest] == [s.step for s in expected]
     for one, other in zip(rest, expected, strict=True):
         assert torch.equal(one.images, other.images) and one.losses == other.losses
-        assert (one.evaluations, one.labels.tolist(), one.reason) == (
-            other.evaluations,
-            other.labels.tolist(),
-            other.reason,
-        )
+        assert one.evaluations == other.evaluations and torch.equal(one.labels, other.labels)
 
 
-class Killed(Exception):
-    pass
-
-
-def test_a_killed_run_goes_on_from_the_store(tmp_path, monkeypatch):
+def test_a_killed_run_goes_on_from_the_store(tmp_path, monkeypatch, stop_behind_save):
     model = network()
     _, leak = sent(model)
     attack = gradient_inversion.inverting_gradients(20)
-    whole = attack.run(model, leak, restarts=2, snapshots=[0, 5, 20], progress=False)
-
+    how = dict(restarts=2, snapshots=[0, 5, 20], progress=False)
+    whole = attack.run(model, leak, **how)
     monkeypatch.setattr(results, "EVERY", 0.0)
-    how, calls = dict(restarts=2, snapshots=[0, 5, 20], progress=False), []
-
-    def counting(images, grads, leak):
-        calls.append(1)
-        if len(calls) == 34:  # in the second restart
-            raise Killed
-        return cosine_distance(images, grads, leak)
-
-    counted = replace(attack, terms=(Term("gradients", 1.0, counting), *attack.terms[1:]))
-    with pytest.raises(Killed):
-        counted.run(model, leak, store=Run("inversion", {"a": 1}, tmp_path), **how)
-    rest = counted.run(model, leak, store=Run("inversion", {"a": 1}, tmp_path), **how)
-    assert len(calls) < 34 + 15, "it began again from the start"
-    assert torch.equal(rest.images, whole.images) and rest.score == whole.score
-    assert rest.traces == whole.traces and rest.reasons == whole.reasons and rest.evaluations == whole.evaluations
+    saved = stop_behind_save(34)  # in the second restart
+    with pytest.raises(KeyboardInterrupt):
+        attack.run(model, leak, store=Run("inversion", {"a": 1}, tmp_path), **how)
+    rest = attack.run(model, leak, store=Run("inversion", {"a": 1}, tmp_path), **how)
+    assert len(saved) < 34 + 15, "it began again from the start"
+    assert torch.equal(rest.images, whole.images) and rest.score == whole.score and rest.trace == whole.trace
+    assert rest.reasons == whole.reasons and rest.evaluations == whole.evaluations
     assert [s.step for s in rest.snapshots] == [s.step for s in whole.snapshots] == [0, 5, 20]
     assert all(torch.equal(a.images, b.images) for a, b in zip(rest.snapshots, whole.snapshots, strict=True))
-    calls.clear()
-    again = counted.run(model, leak, store=Run("inversion", {"a": 1}, tmp_path), **how)
-    assert not calls and torch.equal(again.images, whole.images) and again.seconds == rest.seconds
+    count = len(saved)
+    again = attack.run(model, leak, store=Run("inversion", {"a": 1}, tmp_path), **how)
+    assert len(saved) == count and torch.equal(again.images, whole.images) and again.trace == whole.trace
 
 
 def test_the_name_of_a_kept_search_holds_all_that_it_depends_on():
@@ -349,12 +285,12 @@ def test_the_name_of_a_kept_search_holds_all_that_it_depends_on():
     def path(attack=preset, seed=0, device="cpu", **about):
         return kept_run(attack, seed, device, **about).path
 
-    newton = [GaussNewton(), GaussNewton(passes=90), GaussNewton(steps=9)]
+    newton = [GaussNewton(), GaussNewton(passes=90)]
     several = [dict(), dict(seed=1), dict(device="cuda"), dict(image=2), *(dict(attack=one) for one in newton)]
     paths = {path(**about) for about in several}
     assert len(paths) == len(several) and path(image=2) in paths
     nameless = replace(gradient_inversion.annealed(10), schedule=lambda progress: 1.0)
-    with pytest.raises(ValueError, match="(?s)attack=.*<lambda>.*write a function with def"):
+    with pytest.raises(ValueError, match="attack=.*<lambda>.*write a function with def"):
         path(nameless)
 
 
@@ -413,15 +349,6 @@ def test_lbfgs_takes_the_slope_of_a_batch_on_a_vit():
     assert states[-1].evaluations > 3 and states[-1].loss < states[0].loss
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_devices_begin_alike():
-    model = network().float()
-    _, leak = sent(model)
-    *_, here = gradient_inversion.inverting_gradients(5).search(model, leak)
-    *_, there = gradient_inversion.inverting_gradients(5).search(model.cuda(), leak)
-    torch.testing.assert_close(there.images.cpu(), here.images, atol=1e-3, rtol=1e-3)
-
-
 def test_settings_that_cannot_work_are_named():
     def fails(message, **settings):
         with pytest.raises(ValueError, match=message):
@@ -429,7 +356,6 @@ def test_settings_that_cannot_work_are_named():
 
     fails(r"steps=0, .*1 or more steps", steps=0)
     fails(r"the names .* repeat", terms=(COSINE, COSINE))
-    fails(r"none of them looks at the client's gradients.*blind=True", terms=(SMOOTH, replace(COSINE, weight=0.0)))
     fails(r"optimiser='sgd' is not known here; try 'adam' or 'lbfgs'", optimiser="sgd")
     fails(r"derivative='central' is not known here; try 'exact' or 'auto'", derivative="central")
     with pytest.raises(ValueError, match=r"stages=\(\(0.5, 1.0\),\) of term 'late' do not divide a run"):

@@ -1,13 +1,16 @@
-"""Least squares where the numbers err by a known size: by the backward pass, the float format on the wire, and a defence's noise."""
+"""Linear systems: what they read and give back, and least squares where numbers err by a known size: by the backward pass, the float
+format on the wire, and a defence's noise."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from privlab.leak import Leak
 
@@ -34,6 +37,55 @@ def share(noise: Noise) -> float:
 def deviation(noise: Noise, name: str) -> float:
     """Standard deviation of the noise in each number of one gradient, where it is known tensor by tensor; else 0."""
     return noise.get(name, 0.0) if isinstance(noise, Mapping) else 0.0
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What a linear system gave back.
+
+    images: (1, channels, height, width), in pixels but not clamped: a value outside [0, 1] says that something was lost.
+    condition: largest over smallest singular value of the system, undamped.  unknowns: of the system.  names: of the gradients it reads.
+    count: the way to `rank`, the directions that stand above the noise: counted when it is asked for, so it keeps the model and the leak.
+    """
+
+    images: Tensor
+    condition: float
+    unknowns: int
+    names: tuple[str, ...]
+    count: Callable[[], int] = field(repr=False, compare=False)
+
+    @cached_property
+    def rank(self) -> int:
+        return self.count()
+
+    @property
+    def hidden(self) -> int:
+        """Directions that the system leaves undetermined."""
+        return self.unknowns - self.rank
+
+    @property
+    def clamped(self) -> Tensor:
+        return self.images.clamp(0, 1)
+
+
+def gradient(leak: Leak, model: nn.Module, name: str) -> Tensor:
+    """One gradient in float64, on the model's device; ValueError where it is missing, broken, zero, or of another model."""
+    gradient, parameter = leak[name], model.get_parameter(name)
+    if gradient.shape != parameter.shape:
+        raise ValueError(f"leak: {name!r} is of another shape there; give the model that the client trained")
+    if not gradient.any():
+        raise ValueError(f"leak: the gradient of {name!r} is zero everywhere, so it says nothing about the image")
+    return gradient.to(parameter.device, torch.float64)
+
+
+def require_one(leak: Leak) -> None:
+    if leak.batch_size != 1:
+        raise ValueError(f"leak: it averages {leak.batch_size} images, whose tokens mix; give a leak of one image")
+
+
+def pixel_size(leak: Leak) -> float:
+    """Standard deviation of a normalised pixel, if pixels of natural images have one of 1/4."""
+    return 0.25 * len(leak.normalise.std) / sum(leak.normalise.std)
 
 
 class Solved(NamedTuple):

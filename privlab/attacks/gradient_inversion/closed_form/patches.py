@@ -1,11 +1,13 @@
-"""Where a model adds a learnable embedding to the patches of an image: found by hooks and one match of gradients, whatever its class.
+"""The image behind the gradients of any model that adds a learnable embedding to its patches, whatever its class.
 
-What the algebra needs is an nn.Conv2d or an nn.Linear that takes the image piece by piece, and a parameter whose gradient is that at its
-output: one that is added to it, with nothing between. One behind a norm, a stack of convolutions or an interpolation is none.
+Hooks and one match of gradients find what the algebra needs: an nn.Conv2d or an nn.Linear that takes the image piece by piece, and a
+parameter whose gradient is that at its output: one that is added to it, with nothing between. One behind a norm, a stack of convolutions
+or an interpolation is none.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -13,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from privlab.attacks.gradient_inversion.closed_form import least_squares
+from privlab.attacks.gradient_inversion.closed_form.least_squares import Noise, Recovery, deviation, gradient
 from privlab.leak import Leak
 from privlab.models.forward import stateless
 
@@ -21,70 +25,108 @@ STEPS = 100  # of conjugate gradients, at most
 Entering = Callable[[Tensor], Tensor]  # image -> what enters some layer
 
 
+def patch_embedding(model: nn.Module, leak: Leak, noise: Noise = None) -> Recovery:
+    """Solve for the pixels behind one image's gradients, for any model that adds a learnable embedding to its patches. Not in the papers.
+
+    Patch i enters the network as W x_i + b + e_i, so the gradient at its position embedding, g_i, is also the gradient at W x_i, and
+
+        dL/dW = sum_i g_i x_i^T = G^T X        G: (patches, width)   X: (patches, patch pixels)
+
+    Both sides are in the leak. With width > patches (a LayerNorm behind takes the mean out of g_i) and two blocks or more (with one, only
+    the class token's query reaches back) the system has one solution: the image.
+
+    model: any whose embedding is added to what its first nn.Conv2d or nn.Linear makes of the patches, which is seen by running it.
+    leak: one image's gradients, those of the embedding and of that layer's weight among them.  noise: see `closed_form`.
+    Warns where the width is not above the number of patches.
+    Raises ValueError for a model without such an embedding, more than one image, missing or NaN gradients.
+    """
+    least_squares.require_one(leak)
+    names, axis, where, image = find(model, leak)
+    rows = gradient(leak, model, names[0]).movedim(axis, -1).flatten(0, -2)[where]  # (patches, width)
+    weight = gradient(leak, model, names[1]).flatten(1)  # (width, patch pixels)
+    relative, size = least_squares.relative(leak, noise), least_squares.pixel_size(leak)
+    of_tokens, of_weight = (deviation(noise, name) for name in names)
+    if of_tokens or of_weight:
+        solved = least_squares.weighed(rows.T, weight / size, relative, of_tokens, of_weight / size)
+    else:
+        scale = least_squares.row_sizes(rows.T)
+        right = weight / (size * scale)  # (width, patch pixels)
+        solved = least_squares.solve(rows.T / scale, right, relative, relative * least_squares.rms(right))
+    if len(weight) <= len(rows):
+        what = f"width {len(weight)} is not above the {len(rows)} patches: rank {solved.rank}"
+        warnings.warn(f"{what}, so the image is one of many solutions", stacklevel=2)
+    images = leak.normalise.inverse(image(solved.X * size))
+    return Recovery(images, solved.condition, len(rows), names, lambda: solved.rank)
+
+
 class Patches(NamedTuple):
     """A layer that takes patches, and the embedding that is added to what it makes of them.
 
-    weight, position: names of the two parameters.  scale: the output's gradient over the position's.
-    tokens: gradient of the position embedding -> that at the layer's output, (patches, width).
-    image: numbers that enter the layer, (patches, numbers), an image for its shape and format -> the image, (1, channels, height, width).
+    names: of the embedding and of the layer's weight.  axis, where: the embedding's axis of width, and which of its rows are patches.
+    image: numbers that enter the layer, (patches, numbers) -> the image, (1, channels, height, width).
     """
 
-    weight: str
-    position: str
-    scale: float
-    tokens: Callable[[Tensor], Tensor]
-    image: Callable[[Tensor, Tensor], Tensor]
+    names: tuple[str, str]
+    axis: int
+    where: Tensor
+    image: Callable[[Tensor], Tensor]
 
 
 def find(model: nn.Module, leak: Leak) -> Patches:
-    """The layer and the embedding, by one pass forward and back on noise; of several pairs the one with most width for its patches.
+    """The layer, which is the first that is called, and the embedding, by one pass forward and back on noise.
 
-    leak: for the shape of its images.  Raises ValueError where no learnable parameter is added to what one layer makes of the patches.
+    leak: for the shape of its images.  Raises ValueError where no learnable parameter is added to what that layer makes of the patches.
     """
     learnable: dict[Tensor, str] = {p: n for n, p in model.named_parameters() if p.requires_grad}
     if not learnable:
         raise ValueError("model: all its parameters are frozen; call model.requires_grad_(True) on the attacker's copy")
     probe = torch.randn(1, *leak.image_shape, generator=torch.Generator().manual_seed(0)).to(next(iter(learnable)))
-    embeddings = [p for p in learnable if p.ndim > 1]
     with torch.enable_grad():
         calls, logits = heard(model, probe, filter(_plain, model.modules()))
-        once = [c for c in calls if sum(c[0].weight is other[0].weight for other in calls) == 1]
-        first = [c for c in once if c[0].weight in learnable and not c[1].requires_grad]  # on the image alone
+        layer, entered, output = calls[0] if calls else (None, probe, logits)
         loss = (logits * torch.randn(logits.shape, generator=torch.Generator().manual_seed(1)).to(logits)).sum()
-        grads = torch.autograd.grad(loss, [output for *_, output in first] + embeddings, allow_unused=True)
+        at_output, *grads = torch.autograd.grad(loss, [output, *learnable], materialize_grads=True)
+    weight: Any = getattr(layer, "weight", None)
+    wanted = at_output[0].flatten(1).T if isinstance(layer, nn.Conv2d) else at_output.flatten(0, -2)  # (patches, width)
+    for embedding, its in zip(learnable, grads, strict=True):
+        axes = [i for i, n in enumerate(its.shape) if its.ndim > 1 and n == wanted.shape[1]]
+        for axis in axes if weight in learnable and embedding is not weight else []:
+            where = _rows_of(wanted, its.movedim(axis, -1).flatten(0, -2))
+            if where is not None:
+                names = learnable[embedding], learnable[weight]
+                return Patches(names, axis, where, _way_back(model, layer, names[1], entered, probe))
+    raise ValueError(
+        f"model: no learnable position embedding of this {type(model).__name__} is seen to be added to what its first nn.Conv2d or "
+        "nn.Linear makes of the image's patches, so nothing gives dL/dZ away; it may be fixed or rotary, scaled or resized, behind a norm, "
+        "or a last layer of zeros lets no gradient through"
+    )
 
-    pairs = []
-    for (layer, entered, _), at_output in zip(first, grads, strict=False):
-        if at_output is None or not at_output.any():
-            continue
-        wanted = (at_output[0].flatten(1).T if isinstance(layer, nn.Conv2d) else at_output.flatten(0, -2)).double()
-        places, width = wanted.shape
-        for parameter, its in zip(embeddings, grads[len(first) :], strict=True):
-            for axis in () if its is None or places < 2 else [i for i, n in enumerate(its.shape) if n == width]:
-                rows = its.movedim(axis, -1).flatten(0, -2).double()
-                match = _match(wanted, rows, torch.finfo(its.dtype).eps)
-                if match and parameter is not layer.weight:
-                    pairs.append((width - places, layer, entered, learnable[parameter], axis, *match))
-    if not pairs:
-        raise ValueError(
-            f"model: no learnable position embedding of this {type(model).__name__} is seen to be added to what one nn.Conv2d or nn.Linear "
-            "makes of the image's patches, so nothing gives dL/dZ away; it may be fixed or rotary, resized, behind a norm, or a last layer "
-            "of zeros lets no gradient through"
-        )
-    _, layer, entered, position, axis, where, scale = max(pairs, key=lambda pair: pair[0])
-    weight, side, entering = learnable[layer.weight], getattr(layer, "kernel_size", ()), _entering(model, layer)
+
+def _way_back(model: nn.Module, layer: Any, name: str, entered: Tensor, probe: Tensor) -> Callable[[Tensor], Tensor]:
+    """See `Patches.image`.  entered: what enters the layer of the image `probe`."""
+    side, entering = getattr(layer, "kernel_size", ()), _entering(model, layer)
     tiled = side and layer.stride == side and layer.padding in ((0, 0), "valid") and torch.equal(entered, probe)
-    tiled = tiled and not any(n % k for n, k in zip(probe.shape[2:], side, strict=True))
-    if not tiled and not affine(entering, probe):
-        raise ValueError(f"model: what enters {weight!r} is not affine in the image, so no linear system leads back")
+    if tiled and not any(n % k for n, k in zip(probe.shape[2:], side, strict=True)):
+        return lambda numbers: F.fold(numbers.T[None], probe.shape[2:], side, stride=side)
+    if not affine(entering, probe):
+        raise ValueError(f"model: what enters {name!r} is not affine in the image, so no linear system leads back")
+    return lambda numbers: undone(entering, numbers, probe)
 
-    def tokens(gradient: Tensor) -> Tensor:
-        return gradient.movedim(axis, -1).flatten(0, -2)[where] * scale
 
-    def image(numbers: Tensor, like: Tensor) -> Tensor:
-        return F.fold(numbers.T[None], like.shape[2:], side, stride=side) if tiled else undone(entering, numbers, like)
+def _rows_of(wanted: Tensor, rows: Tensor) -> Tensor | None:
+    """Which rows of a parameter's gradient are those at the output; None where they are not.
 
-    return Patches(weight, position, scale, tokens, image)
+    wanted: (patches, width).  rows: (rows, width).  As they stand, at either end; or each by its nearest.
+    """
+    if len(rows) < len(wanted) or len(wanted) < 2 or not wanted.any():
+        return None
+    order, eps = torch.arange(len(wanted)), torch.finfo(wanted.dtype).eps
+    wanted, rows = wanted.double(), rows.double()
+    sizes = wanted.norm(dim=1)
+    for where in (order + len(rows) - len(wanted), order, torch.cdist(wanted, rows).argmin(1)):
+        if ((wanted - rows[where]).norm(dim=1) <= 64 * eps * sizes.clamp(min=sizes.norm() * eps)).all():
+            return where
+    return None
 
 
 def affine(entering: Entering, image: Tensor, share: float | None = None) -> bool:
@@ -153,20 +195,3 @@ def _entering(model: nn.Module, layer: Any) -> Entering:
         return F.unfold(x, layer.kernel_size, layer.dilation, padding, layer.stride)[0].T
 
     return entering
-
-
-def _match(wanted: Tensor, rows: Tensor, eps: float) -> tuple[Tensor, float] | None:
-    """Which rows of a parameter's gradient are those at the output, and the factor between; None where they are not.
-
-    wanted: (patches, width).  rows: (rows, width).  First as they stand, at either end; then each by its nearest.
-    """
-    if len(rows) < len(wanted):
-        return None
-    order, nearest = torch.arange(len(wanted)), torch.cdist(wanted, rows).argmin(1)
-    for where in [order + len(rows) - len(wanted), order] + [nearest] * (len(nearest.unique()) == len(wanted)):
-        own = rows[where]
-        scale = ((own * wanted).sum() / own.square().sum()).item() if own.any() else 0.0
-        off = (wanted - scale * own).norm(dim=1) > 64 * eps * wanted.norm(dim=1).clamp(min=wanted.norm() * eps)
-        if scale != 0 and not off.any():
-            return where, 1.0 if abs(scale - 1) < 64 * eps else scale
-    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -14,8 +15,8 @@ from timm.models.vision_transformer import Block, VisionTransformer
 from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion.closed_form import least_squares, vit
-from privlab.attacks.gradient_inversion.closed_form.least_squares import Noise
-from privlab.attacks.gradient_inversion.closed_form.vit import QKV, Recovery, projection
+from privlab.attacks.gradient_inversion.closed_form.least_squares import Noise, Recovery
+from privlab.attacks.gradient_inversion.closed_form.vit import QKV, known, projection
 from privlab.leak import Leak, observe
 
 
@@ -35,14 +36,14 @@ def subspace(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Recov
     noise: see `attention`.  Returns the image, of the rank that `recovered` counts.
     Warns where too few equations are left.  Raises ValueError for a batch, width <= tokens, a model without pre-norm, bad gradients.
     """
-    vit.require_one(leak)
+    least_squares.require_one(leak)
     system = equations(model, leak, noise)
-    width, entering, unknowns = model.embed_dim, len(vit.known(model)), projection(model)[0].shape[1]
-    if width - entering <= unknowns:
-        left = f"width {width} less {entering} tokens leaves {width - entering - 1} equations"
-        vit.warn(f"{left} for the {unknowns} pixels of a patch")
+    width, entering, pixels = model.embed_dim, len(known(model)), projection(model)[0].shape[1]
+    if width - entering <= pixels:
+        what = f"width {width} less {entering} tokens leaves {width - entering - 1} equations for the {pixels} pixels of a patch"
+        warnings.warn(f"{what}, so the image is one of many solutions", stacklevel=2)
     X, condition, _ = system.solve()
-    images, count = vit.folded(X[:unknowns].T, model, leak), partial(recovered, model, leak, noise)
+    images, count = vit.folded(X[:pixels].T, model, leak), partial(recovered, model, leak, noise)
     return Recovery(images, condition, system.system.shape[1], (QKV,), count)
 
 
@@ -72,23 +73,23 @@ def equations(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Equa
     if model.embed_dim <= count:
         images = "its" if leak.batch_size == 1 else f"the {leak.batch_size} images'"
         raise ValueError(f"model: width {model.embed_dim} leaves no equation beside {images} {count} tokens")
-    gradient = vit.gradient(leak, model, QKV)  # (3 width, width)
+    gradient = least_squares.gradient(leak, model, QKV)  # (3 width, width)
     relative, noisy = least_squares.relative(leak, noise), least_squares.deviation(noise, QKV)
     rows = least_squares.row_sizes(gradient)
     gradient = gradient / ((relative * rows).hypot(torch.as_tensor(noisy).to(rows)) if noisy else rows)
 
     _, spectrum, Vh = torch.linalg.svd(gradient, full_matrices=False)  # Vh: (width, width)
     outside = Vh[count:]  # N^T: (width - tokens, width)
-    known = vit.known(model)[model.num_prefix_tokens :]  # (patches, width)
+    fixed = known(model)[model.num_prefix_tokens :]  # (patches, width)
     linear = gamma[:, None] * centred(projection(model)[0].T).T  # (width, patch pixels)
     if beta.any():
         linear = torch.cat([linear, beta[:, None]], dim=1)  # sigma_i is unknown too
-    fixed = (gamma * centred(known)).T  # (width, patches)
-    error = relative * least_squares.rms(known)
+    error = relative * least_squares.rms(fixed)
+    right = (gamma * centred(fixed)).T  # (width, patches)
     if noisy:
         # Every row errs by 1, so a direction of the row space is turned by 1 over its singular value; what that lets in errs like B.
-        error = spectrum[:count].pow(-2).mean().sqrt() * least_squares.rms(fixed)
-    return Equations(outside @ linear, -outside @ fixed, relative, error)
+        error = spectrum[:count].pow(-2).mean().sqrt() * least_squares.rms(right)
+    return Equations(outside @ linear, -outside @ right, relative, error)
 
 
 def recovered(model: VisionTransformer, leak: Leak, noise: Noise = None) -> int:
@@ -127,7 +128,7 @@ def hidden_directions(model: VisionTransformer, batch_size: int = 1) -> int:
     pixels, and at least as many as equations are missing where the model is narrower. Images whose patches repeat hide less. In a batch
     of B the k_t of the n patches come B times and add no rank: n (B - 1) directions more are hidden.
     """
-    fixed, unknowns = vit.known(model), projection(model)[0].shape[1]
+    fixed, unknowns = known(model), projection(model)[0].shape[1]
     (_, beta, centred), count = _norm(model), _tokens(model, batch_size)
     rank = int(torch.linalg.matrix_rank(centred(fixed), rtol=1e-12))
     lost = isinstance(model.blocks[0].norm1, nn.LayerNorm) or bool(beta.any())
@@ -140,12 +141,9 @@ def _norm(model: VisionTransformer) -> tuple[Tensor, Tensor, Callable[[Tensor], 
     norm: Any = model.blocks[0].norm1
     if not isinstance(norm, nn.LayerNorm | nn.RMSNorm | RmsNorm):
         raise ValueError(f"model: a {type(norm).__name__} stands before its attention; give a LayerNorm or an RMSNorm")
-    one = torch.ones(model.embed_dim, dtype=torch.float64, device=model.patch_embed.proj.weight.device)
-    weight, bias = norm.weight, getattr(norm, "bias", None)
-    gamma, beta = (
-        one if weight is None else weight.detach().double(),
-        0 * one if bias is None else bias.detach().double(),
-    )
+    bias, zeros = getattr(norm, "bias", None), torch.zeros_like(projection(model)[1])  # (width,)
+    gamma = zeros + 1 if norm.weight is None else norm.weight.detach().double()
+    beta = zeros if bias is None else bias.detach().double()
     return gamma, beta, lambda rows: rows - isinstance(norm, nn.LayerNorm) * rows.mean(dim=-1, keepdim=True)
 
 

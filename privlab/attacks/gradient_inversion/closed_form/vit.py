@@ -1,21 +1,12 @@
-"""Images from one gradient without a search: linear systems that a Vision Transformer's gradients satisfy.
+"""APRIL's closed form (Lu et al. 2022), and what is known of a Vision Transformer before a solve.
 
-    attention         Lu et al. 2022, Algorithm 1: needs the position embedding's gradient and attention right behind it
-    patch_embedding   ours: needs the gradient of an embedding that is added to patches, in any model, whatever comes behind it
-    subspace          ours: needs no gradient of the position embedding, so a frozen one does not stop it
-
-Rows are tokens: Z is (tokens, width) and a linear layer computes Z W^T. Systems are solved in float64, whatever the gradients are, and
-damped at rounding and known `noise`: a number, the error in the gradients over their size; or parameter name -> standard deviation in each
-number of its gradient, as `defences.perturbation.deviations` gives it, by which rows are weighed (not in `attention`).
+Rows are tokens: Z is (tokens, width) and a linear layer computes Z W^T.
 """
 
 from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -24,51 +15,17 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion.closed_form import least_squares, patches
-from privlab.attacks.gradient_inversion.closed_form.least_squares import Noise, deviation
+from privlab.attacks.gradient_inversion.closed_form.least_squares import Noise, Recovery, gradient
 from privlab.leak import Leak
 from privlab.models.april import PlainBlock
 
 QKV = "blocks.0.attn.qkv.weight"
 
 
-@dataclass(frozen=True)
-class Recovery:
-    """What a linear system gave back.
-
-    images: (1, channels, height, width), in pixels but not clamped: a value outside [0, 1] says that something was lost.
-    condition: largest over smallest singular value of the system, undamped.  unknowns: of the system.  names: of the gradients it reads.
-    count: the way to `rank`, the directions that stand above the noise: counted when it is asked for, so it keeps the model and the leak.
-    """
-
-    images: Tensor
-    condition: float
-    unknowns: int
-    names: tuple[str, ...]
-    count: Callable[[], int] = field(repr=False, compare=False)
-
-    @cached_property
-    def rank(self) -> int:
-        return self.count()
-
-    @property
-    def hidden(self) -> int:
-        """Directions that the system leaves undetermined."""
-        return self.unknowns - self.rank
-
-    @property
-    def clamped(self) -> Tensor:
-        return self.images.clamp(0, 1)
-
-
 def folded(patches: Tensor, model: VisionTransformer, leak: Leak) -> Tensor:
     """The image, in pixels, of normalised patches, (patches, numbers of a patch)."""
     size, patch = model.patch_embed.img_size, model.patch_embed.patch_size
     return leak.normalise.inverse(F.fold(patches.T[None], size, patch, stride=patch))
-
-
-def pixel_size(leak: Leak) -> float:
-    """Standard deviation of a normalised pixel, if pixels of natural images have one of 1/4."""
-    return 0.25 * len(leak.normalise.std) / sum(leak.normalise.std)
 
 
 def projection(model: VisionTransformer) -> tuple[Tensor, Tensor]:
@@ -87,21 +44,6 @@ def known(model: VisionTransformer) -> Tensor:
         embedding = model.pos_embed[0].detach().double()
         tokens[-len(embedding) :] += embedding  # of all tokens, or of the patches alone
     return tokens
-
-
-def gradient(leak: Leak, model: nn.Module, name: str) -> Tensor:
-    """One gradient in float64, on the model's device; ValueError where it is missing, broken, zero, or of another model."""
-    gradient, parameter = leak[name], model.get_parameter(name)
-    if gradient.shape != parameter.shape:
-        raise ValueError(f"leak: {name!r} is of another shape there; give the model that the client trained")
-    if not gradient.any():
-        raise ValueError(f"leak: the gradient of {name!r} is zero everywhere, so it says nothing about the image")
-    return gradient.to(parameter.device, torch.float64)
-
-
-def require_one(leak: Leak) -> None:
-    if leak.batch_size != 1:
-        raise ValueError(f"leak: it averages {leak.batch_size} images, whose tokens mix; give a leak of one image")
 
 
 @torch.no_grad()
@@ -137,7 +79,7 @@ def attention(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Reco
     leak: one image's gradients, with `pos_embed` and `blocks.0.attn.qkv.weight` among them.  noise: the error over the gradients' size.
     Raises ValueError for a model without a learnable position embedding, more than one image, missing or NaN gradients.
     """
-    require_one(leak)
+    least_squares.require_one(leak)
     require_vit(model, leak)
     first: Any = model.blocks[0]
     learnt = isinstance(model.pos_embed, nn.Parameter) and model.pos_embed.requires_grad
@@ -153,13 +95,14 @@ def attention(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Reco
     dweight = gradient(leak, model, QKV)  # (3 width, width)
     grey = known(model)  # what the tokens would be for a grey image; the solve is for the difference
     weights, bias = projection(model)
-    size = weights.square().sum(1).mean().sqrt() * pixel_size(leak)  # of W x
+    size = weights.square().sum(1).mean().sqrt() * least_squares.pixel_size(leak)  # of W x
     relative = least_squares.relative(leak, noise)
     right = (weight.T @ dweight - dz.T @ grey) / size  # (width, width)
     error = relative * least_squares.rms(dweight)
     solved = least_squares.solve(dz.T, right, relative, error * weight.square().sum(0).mean().sqrt() / size)
     if model.embed_dim < len(dz):
-        warn(f"width {model.embed_dim} is below the {len(dz)} tokens: rank {solved.rank}")
+        what = f"width {model.embed_dim} is below the {len(dz)} tokens: rank {solved.rank}"
+        warnings.warn(f"{what}, so the image is one of many solutions", stacklevel=2)
     embedded = solved.X[model.num_prefix_tokens :] * size + bias  # (patches, width): W x_i + b
     images = folded(pixels(model, embedded), model, leak)
     return Recovery(images, solved.condition, len(dz), ("pos_embed", QKV), lambda: solved.rank)
@@ -170,41 +113,3 @@ def pixels(model: VisionTransformer, embedded: Tensor) -> Tensor:
     (Lu et al. 2022, equation 11): the nearest; exact where the width is at least the pixels of a patch."""
     weights, bias = projection(model)  # (width, patch pixels), (width,)
     return (embedded - bias) @ torch.linalg.pinv(weights).T
-
-
-def patch_embedding(model: nn.Module, leak: Leak, noise: Noise = None) -> Recovery:
-    """Solve for the pixels behind one image's gradients, for any model that adds a learnable embedding to its patches. Not in the papers.
-
-    Patch i enters the network as W x_i + b + e_i, so the gradient at its position embedding, g_i, is also the gradient at W x_i, and
-
-        dL/dW = sum_i g_i x_i^T = G^T X        G: (patches, width)   X: (patches, patch pixels)
-
-    Both sides are in the leak. With width > patches (a LayerNorm behind takes the mean out of g_i) and two blocks or more (with one, only
-    the class token's query reaches back) the system has one solution: the image.
-
-    model: any whose embedding is added to what one nn.Conv2d or nn.Linear makes of the patches, which is seen by running it.
-    leak: one image's gradients, those of the embedding and of that layer's weight among them.  noise: see above.
-    Warns where the width is not above the number of patches.
-    Raises ValueError for a model without such an embedding, more than one image, missing or NaN gradients.
-    """
-    require_one(leak)
-    read = patches.find(model, leak)
-    rows = read.tokens(gradient(leak, model, read.position))  # (patches, width)
-    weight = gradient(leak, model, read.weight).flatten(1)  # (width, patch pixels)
-    relative, size = least_squares.relative(leak, noise), pixel_size(leak)
-    of_tokens, of_weight = abs(read.scale) * deviation(noise, read.position), deviation(noise, read.weight)
-    if of_tokens or of_weight:
-        solved = least_squares.weighed(rows.T, weight / size, relative, of_tokens, of_weight / size)
-    else:
-        scale = least_squares.row_sizes(rows.T)
-        right = weight / (size * scale)  # (width, patch pixels)
-        solved = least_squares.solve(rows.T / scale, right, relative, relative * least_squares.rms(right))
-    if len(weight) <= len(rows):
-        warn(f"width {len(weight)} is not above the {len(rows)} patches: rank {solved.rank}")
-    like = torch.zeros(1, *leak.image_shape).to(model.get_parameter(read.weight))
-    images = leak.normalise.inverse(read.image(solved.X * size, like))
-    return Recovery(images, solved.condition, len(rows), (read.position, read.weight), lambda: solved.rank)
-
-
-def warn(why: str) -> None:
-    warnings.warn(f"{why}, so the image is one of many solutions", stacklevel=3)

@@ -9,12 +9,11 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
 from privlab import data, models
-from privlab.attacks.gradient_inversion import closed_form, search_spaces
+from privlab.attacks.gradient_inversion import closed_form
 from privlab.defences import perturbation
 from privlab.leak import observe
 
@@ -45,12 +44,11 @@ def ranks(model, image, dtype=torch.float64, damage=lambda leak: (leak, None)):
     return closed_form.hidden_directions(model), recovery.hidden, int(missed.sum())
 
 
-def built(seed=0, distilled=False, **changes):
+def built(seed=0, **changes):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        kind = VisionTransformerDistilled if distilled else VisionTransformer
         sizes = dict(img_size=16, patch_size=4, embed_dim=128, num_heads=4, depth=2, num_classes=10)
-        return kind(**{**sizes, **changes})
+        return VisionTransformer(**{**sizes, **changes})
 
 
 TOKENS = st.fixed_dictionaries(
@@ -75,25 +73,6 @@ def test_predicted_reported_and_measured_null_space_are_equal(tokens, seed):
     assert predicted == reported == measured
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(
-    "prefix", [dict(class_token=False, global_pool="avg"), dict(reg_tokens=7), dict(distilled=True)]
-)
-def test_registers_do_not_lower_the_rank(prefix, dtype):
-    """timm draws register tokens at 1e-6: their singular values are tiny, and no patch has a part along them."""
-    assert ranks(built(**prefix), grey_noise(16), dtype) == (0, 0, 0)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_family_is_not_refused_where_registers_are_tiny(dtype):
-    model = built(reg_tokens=4, embed_dim=192).to(dtype)
-    images = torch.cat([grey_noise(16, 1), grey_noise(16, 2)])
-    model.normalise = data.Normalise((0.5,) * 3, (0.289,) * 3)
-    leak = observe(model, images, torch.tensor([1, 2]), names=QKV)
-    space = search_spaces.family(model, leak)
-    assert space.hidden == closed_form.hidden_directions(model, 2) == 16
-
-
 def stock(name):
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -106,15 +85,11 @@ def noisy(leak, share, by_name):
     return leak, {QKV[0]: share * clean.square().mean().sqrt().item()} if by_name else share
 
 
-DROWNED = [  # of 192 directions these lost all in float16, and reported 161 to 179 back; the last loses none
-    "deit3_small_patch16_224",
-    "vit_small_patch14_dinov2",
-    "vit_medium_patch16_reg4_gap_256",
-    "vit_small_patch16_224",
-]
+# Of 192 directions the first lost all in float16, and reported 161 to 179 back; the other loses none
+DROWNED = ["deit3_small_patch16_224", "vit_small_patch16_224"]
 
 
-@pytest.mark.parametrize(("name", "wire"), zip(DROWNED, (torch.float16, torch.bfloat16) * 2, strict=True))
+@pytest.mark.parametrize(("name", "wire"), zip(DROWNED, (torch.float16, torch.bfloat16), strict=True))
 def test_the_rank_is_that_of_what_comes_back_where_rounding_drowns_the_row_space(name, wire):
     _, reported, measured = ranks(
         stock(name), grey_noise(64, 1), torch.float32, lambda leak: (leak.rounded(wire), None)
@@ -122,7 +97,7 @@ def test_the_rank_is_that_of_what_comes_back_where_rounding_drowns_the_row_space
     assert abs(reported - measured) <= 192 / 10
 
 
-@pytest.mark.parametrize(("name", "by_name"), [(DROWNED[0], True), (DROWNED[2], False)])
+@pytest.mark.parametrize(("name", "by_name"), [(DROWNED[0], True), ("vit_medium_patch16_reg4_gap_256", False)])
 def test_the_rank_is_that_of_what_comes_back_through_a_noise_of_which_the_attacker_knows(name, by_name):
     _, reported, measured = ranks(
         stock(name), grey_noise(64, 1), torch.float32, lambda leak: noisy(leak, 0.01, by_name)
