@@ -16,7 +16,6 @@ psnr = function(
     metrics.psnr,
     [(GREY, BLACK), (HALF, BLACK)],
     {
-        "The sign is wrong: a smaller error must give a larger PSNR.": lambda a, b: -metrics.psnr(a, b),
         "That is the natural logarithm; decibels take the one to base 10.": lambda a, b: -10 * (a - b).square().mean().log(),
         "Right for an error that is the same everywhere, wrong for one that is not: average the squares, not the differences.":
             lambda a, b: -20 * (a - b).abs().mean().log10(),

@@ -125,8 +125,6 @@ damped = function(
     lambda J, r, damping: _step(J, r, damping * torch.eye(J.shape[1])),
     [(_random(n, m).double() - 0.5, _random(n, seed=1).double(), d) for n, m, d in ((3, 3, 0.5), (5, 2, 0.3), (2, 4, 0.1))],
     {
-        "The sign is wrong: that step makes the differences larger. J s should come near to -r.":
-            lambda J, r, d: -_step(J, r, d * torch.eye(J.shape[1])),
         "You forgot the damping: where J hardly moves in some direction that step is as long as you like.": lambda J, r, d: _step(J, r, 0),
         "You added the damping to every number of J^T J, and it belongs on the diagonal alone: damping times the identity.": _step,
     },

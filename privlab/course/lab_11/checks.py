@@ -52,7 +52,7 @@ convince = in_turn(_persuaded, keeps(network, PICTURE, TARGETS[0]))
 LOGITS = torch.tensor([[0.5, 1, -1], [3, 2, 1], [1, 1, 1], [-2, -1, 2.5], [2.5, 3, 2], [0, 4, 4]])
 PRIVATE = torch.tensor([[0, 0, 0], [4, 1, 0], [1, 5, 2], [2, -3, 1], [-1, 2, 6], [3, 3, 3], [-4, 0.5, 1]])
 PEOPLE = [(LOGITS, torch.tensor([1, 0, 2, 0, 1, 1]), PRIVATE, torch.tensor([0, 1, 0, 2, 1, 1, 0]))]
-_nearest = function(
+delta = function(
     lambda *given: evaluation.nearest(*given).square(),
     PEOPLE,
     {
@@ -65,7 +65,6 @@ _nearest = function(
     },
     "One number for each reconstruction: work out by hand how far it is to each photograph of its person.",
 )
-delta = in_turn(_nearest, keeps(*PEOPLE[0]))
 
 
 def _poincare(z: Tensor, t: int, length: Callable[[Tensor], Tensor], less: float = 1e-4) -> Tensor:

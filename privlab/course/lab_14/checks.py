@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, stdtr, stdtrit  # scipy.stats takes 2 s to import
 
-from privlab.notebook.kit import OPEN, each, function, in_turn, keeps, one, pick
+from privlab.notebook.kit import OPEN, each, function, in_turn, one, pick
 
 # fmt: off
 REPEATS = [(np.array(values), bar) for values, bar in (  # each slip turns a verdict in one of them at least
@@ -26,7 +26,7 @@ def _verdict(values: Any, bar: float, ddof: int = 1, root: float = 0.5, side: in
     return "reproduced" if share >= 0.95 else "not reproduced" if share <= 0.05 else "inconclusive"
 
 
-_words = pick(
+verdict = pick(
     _verdict,
     REPEATS,
     {
@@ -40,7 +40,6 @@ _words = pick(
     },
     "How many widths lies the mean above the bar, and which share of Student's t with n - 1 degrees of freedom is that?",
 )
-verdict = in_turn(_words, keeps(*REPEATS[0]))
 
 
 def _repeats(effect: float, spread: float, root: float = 0.5) -> int:
@@ -100,7 +99,7 @@ def _holm(p: dict, level: float = 0.05, bar: Callable = lambda m, k: 1 / (m - k)
     return set(itertools.takewhile(below.get, below) if stop else filter(below.get, below))
 
 
-_passed = pick(
+holm = pick(
     _holm,
     FAMILIES,
     {
@@ -113,5 +112,4 @@ _passed = pick(
     },
     "The bars are level / m, level / (m - 1), and so on to level. What lies at its bar passes; where there is none, give set().",
 )
-holm = in_turn(_passed, keeps(*FAMILIES[2]))
 CHECKS = {"14.verdict": verdict, "14.repeats": repeats, "14.flaws": flaws, "14.holm": holm}
