@@ -71,8 +71,7 @@ def adam(gradients: list[float], signed: bool, corrected: bool = True, eps: floa
     m, v, lengths = 0.0, 0.0, []
     for t, g in enumerate(gradients, start=1):
         g = math.copysign(1.0, g) if signed else g
-        m = 0.9 * m + 0.1 * g
-        v = 0.999 * v + 0.001 * g**2
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
         share_m, share_v = (1 - 0.9**t, 1 - 0.999**t) if corrected else (1, 1)
         lengths.append(abs(m) / share_m / (math.sqrt(v / share_v) + eps))
     return lengths
