@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from privlab import metrics
 from privlab.course.lab_08 import redaction
 from privlab.notebook.control_sweep import SKIP
 
@@ -30,16 +29,13 @@ def test_attacks_get_once_what_is_sent_and_it_is_hidden_where_none_is_above_the_
     assert one.redact(["stem"]) == one.redact({"stem"}) == {"search": pytest.approx(1.0)}
     assert one.asked == [{"block", "head"}] and "algebra: it lacks a gradient" in one.sheet.value
     assert one.redact([]) == {"algebra": pytest.approx(1.0), "search": pytest.approx(1.0)}
-    assert metrics.ssim(NOISE, PHOTOGRAPH).item() < redaction.RECOGNISED
     for struck, cheapest in (["block"], None), (["stem", "block"], pytest.approx(0.7)):
         one.redact(struck)
-        assert one.cheapest == cheapest
-        assert ("No redaction so far hides it" in one.sheet.value) == (cheapest is None)
+        assert one.cheapest == cheapest and ("No redaction so far hides it" in one.sheet.value) == (cheapest is None)
     assert "The smallest that hides it: 70.0%" in one.sheet.value
 
 
 def test_the_budget_closes_the_button_and_opens_it(one):
-    assert not one.send.disabled, "to strike nothing is within any budget"
     one.boxes["block"].value = True
     assert one.send.disabled and "untick a part" in one.words.value and "60.0%" in one.words.value
     one.budget.value = 0.9
@@ -54,14 +50,12 @@ def test_a_click_sends_what_is_not_ticked_and_the_newest_stands_first(one):
     one.send.click()
     text = one.sheet.value
     assert one.asked[1] == {"block", "head"} and "Redactions sent: 2" in text
-    assert "Your budget is 15%" in one.words.value
     assert text.index("Struck out: stem (10.0%)") < text.index("Struck out: nothing")
     assert text.count("<img") == text.count('alt="') == 5
 
 
 def test_a_sweep_runs_no_attack_and_a_page_without_a_kernel_has_what_was_sent(one):
     assert SKIP in one.send._dom_classes and not any(SKIP in box._dom_classes for box in one.boxes.values())
-    one.redact([])
     one.redact(["stem", "block"])
-    page = one.page(5, 10**6)
-    assert page.count("data-frame=") == 2 and ">stem, block (70.0%)</option>" in page
+    one.redact([])
+    assert ">stem, block (70.0%)</option>" in one.page(5, 10**6)

@@ -41,8 +41,6 @@ def entering(answer: Callable) -> Iterator[str]:
         yield "What you give back carries a graph, and the graph holds on to every layer before it: run the pass under torch.no_grad()."
     if model.training:
         yield "The model was in eval mode and is no longer as it was. Leave its mode alone."
-    if len(answer(model, "head", X[:2].clone())) != 2:
-        yield "A second call gives back what the first one saw, too. Keep nothing between calls."
     with contextlib.suppress(RuntimeError):
         answer(model, "head", torch.zeros(2, 3))
     if _hooks(model):
@@ -73,8 +71,6 @@ skill = function(
         "That is the accuracy.": lambda said, truth, auxiliary: (said == truth).double().mean(),
         "That is accuracy less the majority guess's. Divide by how much there is to win, 1 - m.":
             lambda said, truth, auxiliary: ((said == truth).double() - (auxiliary.mode().values == truth).double()).mean(),
-        "A probe that is worse than the guess has a negative skill; do not cut it off at 0.":
-            lambda said, truth, auxiliary: _skill(said, truth, auxiliary).clamp(min=0),
     },
     "Which value does the guess say, and how often is it right?",
 )  # fmt: skip

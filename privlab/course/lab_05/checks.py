@@ -10,8 +10,7 @@ noise = function(
     {
         "That is relative * |g|: each of the numbers gets noise, so the noise as a whole would be too large, ten times for 100 numbers.":
             lambda g, relative: relative * g.norm(),
-        "That divides by the count; a sum of n squares grows with n, its root with sqrt(n).":
-            lambda g, relative: relative * g.norm() / g.numel(),
+        "That divides by the count; divide by its root.": lambda g, relative: relative * g.norm() / g.numel(),
         "That is the variance; give the standard deviation.": lambda g, relative: (relative * g.norm()) ** 2 / g.numel(),
         "A gradient whose numbers are all the same does not vary, yet it has a norm: use that.": lambda g, relative: relative * g.std(),
     },
@@ -44,7 +43,6 @@ theorem = function(
         "That is the transpose: the transposed weight stands on the left, its gradient on the right.": lambda w, g: g.T @ w,
         "That is the part of q alone: sum over query, key and value.": lambda w, g: w[:3].T @ g[:3],
         "Transpose the weight: dL/dZ = dQ Wq + ..., so Wq^T stands in front after transposing.": lambda w, g: (QKV @ DQKV).sum(0),
-        "Transpose the weight, not its gradient.": lambda w, g: (QKV @ DQKV.mT).sum(0),
     },
     "B is (width, width). Write it out for the query alone first: Wq^T dWq.",
 )  # fmt: skip
@@ -54,7 +52,6 @@ width = function(
     {
         "One too few: each g_i has come back through a LayerNorm, so its numbers sum to zero and there is one equation fewer than the "
         "width. Count the rank in the cell above.": lambda width, size, patch: max(0, (size // patch) ** 2 - width),
-        "A system cannot leave fewer than no directions open.": lambda width, size, patch: (size // patch) ** 2 - (width - 1),
         "The other way round: patches are unknowns, width counts equations.":
             lambda width, size, patch: max(0, width - (size // patch) ** 2),
     },

@@ -18,10 +18,8 @@ def twin(answer: Callable) -> Iterator[str]:
     if other is None:
         yield OPEN
     other = torch.as_tensor(other).detach().float()
-    if other.shape != image.shape:
-        yield f"A twin is an image of the same shape, {tuple(image.shape)}; yours is {tuple(other.shape)}."
-    if not (other.min() >= -1e-3 and other.max() <= 1 + 1e-3):
-        yield "A twin is an image: its pixels must stay in [0, 1]."
+    if other.shape != image.shape or not (other.min() >= -1e-3 and other.max() <= 1 + 1e-3):
+        yield f"A twin is an image of the same shape, {tuple(image.shape)}, with pixels in [0, 1]."
     if (other - image).square().mean().sqrt() < 0.05:
         yield "That is the image itself, or but for a few hundredths: too easy. Be clearly different."
     model = april_vit.build("b", width=32, depth=2, heads=2, position="none", patch_size=8).double()
@@ -55,8 +53,6 @@ april = function(
     _april,
     [(*_two_gradients(), 2.0)],
     {
-        "The sign is turned: a search goes downhill, and the cosine is to rise. Equation 12 subtracts it.":
-            lambda mine, theirs, alpha: _april(mine, theirs, -alpha),
         "You left alpha out.": lambda mine, theirs, alpha: _april(mine, theirs, 1.0),
         "Your cosine is over all gradients. APRIL's is that of pos_embed's alone.":
             lambda mine, theirs, alpha: _april(mine, theirs, alpha, objectives.cosine_distance) - alpha,
@@ -77,7 +73,6 @@ steps = pick(
         "Yours is the first step at the bar, and it may fall below it again. It must stay.":
             lambda curve, bar: next((step for step, dB in curve if dB >= bar), None),
         "At the bar counts, not only above it: 15 dB at step 30 is enough.": lambda curve, bar: _stays(curve, bar + 1e-9),
-        "Is 0 taken for nothing? All of the curve is above 5 dB, from step 0 on.": lambda curve, bar: _stays(curve, bar) or None,
     },
     "From which step on is every value at the bar or above? None, where it ends below.",
 )  # fmt: skip

@@ -27,8 +27,8 @@ LOOK: dict[str, Any] = {"continuous_update": False, "style": {"description_width
 
 def stages(begin: int, end: int) -> Stages:
     """A term that counts from `begin` to `end`, in percent of the run, as an attack wants it."""
-    before, after = ((0.0, 0.0),) * (begin > 0), ((end / 100, 0.0),) * (end < 100)
-    return (*before, (begin / 100, 1.0), *after) if begin < end else ((0.0, 0.0),)
+    factors = {0.0: 0.0, begin / 100: 1.0, end / 100: 0.0}
+    return tuple((part, factor) for part, factor in factors.items() if part < 1)
 
 
 class ScheduleEditor(Live):
@@ -41,14 +41,14 @@ class ScheduleEditor(Live):
         start: term -> (from, to) in percent of the run, in steps of 25; equal ends: never. "gradients" is one of them.
         baseline: images that were made without the gradient, of the same shape.
         """
-        self.search, self.truth = search, truth.cpu()
+        self.search, self.truth, self.watches = search, truth.cpu(), dict[Schedule, Watch]()
         self.floor = metrics.psnr(baseline.cpu(), self.truth).mean().item()
-        self.watches, self.sliders = dict[Schedule, Watch](), dict[str, ipywidgets.IntRangeSlider]()
+        self.sliders = dict[str, ipywidgets.IntRangeSlider]()
         for name, span in start.items():
             self.sliders[name] = ipywidgets.IntRangeSlider(value=span, max=100, step=25, description=name, **LOOK)
             self.sliders[name].observe(lambda _: self._show(), "value")
-        self.chart, self.board, self.place = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.VBox()
-        super().__init__([*self.sliders.values(), self.chart, self.place, self.board])
+        self.board, self.place = ipywidgets.HTML(), ipywidgets.VBox()
+        super().__init__([*self.sliders.values(), self.place, self.board])
         self._show()
 
     @property
@@ -59,11 +59,10 @@ class ScheduleEditor(Live):
     @property
     def wrong(self) -> str:
         """Why no search can follow this schedule; empty where one can."""
-        begin, end = self.sliders["gradients"].value
-        if begin == end:
+        if len({*self.sliders["gradients"].value}) == 1:
             return "The gradients never count, so nothing of the client's is used. Let them count somewhere."
-        lasts = any(begin < 100 == end for begin, end in self.schedule)
-        return "" if lasts else "No term counts at the end of the run. Let one last to 100 %."
+        bare = [at for at in range(0, 100, 25) if not any(begin <= at < end for begin, end in self.schedule)]
+        return f"No term counts from {bare[0]} to {bare[0] + 25} % of the run. Let one last." if bare else ""
 
     @property
     def tried(self) -> dict[Schedule, State]:
@@ -83,8 +82,8 @@ class ScheduleEditor(Live):
 
         Raises ValueError for a schedule that no search can follow.
         """
-        for name, span in (dict.fromkeys(self.sliders, (0, 0)) | {"gradients": (0, 100)} | spans).items():
-            self.sliders[name].value = span
+        for name, slider in self.sliders.items():
+            slider.value = ({"gradients": (0, 100)} | spans).get(name, (0, 0))
         if self.wrong:
             raise ValueError(self.wrong)
         self.watches[self.schedule].finish()
@@ -93,15 +92,14 @@ class ScheduleEditor(Live):
     def page(self, seconds: float, room: int) -> str:
         """The schedules that were searched to the end, the best first."""
         menu = Control("schedule", tuple(map(self.named, self.tried)), 0, "menu")
-        shown = [self._chart(one) + self.watches[one].images.value for one in self.tried]
+        shown = [self.watches[one].images.value for one in self.tried]
         first = f"These were tried, the best first; the baseline has {self.floor:.1f} dB."
         return turned([menu], lambda at: shown[at], f"{first} In the notebook you set your own.")
 
     def _show(self) -> None:
-        for watched in self.watches.values():
-            watched.pause()
+        if Watch.playing:
+            Watch.playing.pause()
         schedule = self.schedule
-        self.chart.value = self._chart(schedule)
         if self.wrong:
             self.place.children = [ipywidgets.HTML(f'<p role="status">{self.wrong}</p>')]
             return
@@ -112,18 +110,8 @@ class ScheduleEditor(Live):
                 control.add_class(SKIP)  # a search takes seconds: a sweep of the controls only moves the sliders
             watched.text.observe(lambda _: self._list(), "value")
         self.place.children = [self.watches[schedule]]
-        self._list()
 
     def _list(self) -> None:
         rows = [f"<li>{self.psnr(one):.1f} dB: {html.escape(self.named(one))}</li>" for one in self.tried]
-        head = f"<p>Tried, the best first; the baseline has {self.floor:.1f} dB.</p>" * bool(rows)
+        head = f"<p>Tried, the best first; the baseline has {self.floor:.1f} dB.</p>"
         self.board.value = f"{head}<ol>{''.join(rows)}</ol>"
-
-    def _chart(self, schedule: Schedule) -> str:
-        """When each term counts, as bars along the run."""
-        rows = [
-            f"{html.escape(name):12}{'░' * (begin // 5)}{'█' * ((end - begin) // 5)}{'░' * (20 - end // 5)}"
-            for name, (begin, end) in zip(self.sliders, schedule, strict=True)
-        ]
-        words = f"When each term counts: {html.escape(self.named(schedule))}."
-        return f'<pre role="img" aria-label="{words}">{"<br>".join(rows)}</pre>'

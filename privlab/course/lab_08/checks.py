@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import torch
@@ -20,10 +19,9 @@ NAMES = [f"blocks.{k}.{layer}.{leaf}" for k in range(12) for layer in LAYERS for
 NAMES += ["patch_embed.proj.weight", "patch_embed.proj.bias", "head.weight", "head.bias"]
 
 
-def _chosen(names: list[str], first: int, last: int, layers: tuple = ("qkv", "proj"), leaves: tuple = ("weight",)) -> set[str]:
+def _chosen(names: list[str], first: int, last: int) -> set[str]:
     """Of attention, in the blocks from `first` to `last`, counted from 1."""
-    blocks = range(first - 1, last)
-    return {f"blocks.{k}.attn.{layer}.{leaf}" for k in blocks for layer in layers for leaf in leaves} & {*names}
+    return {f"blocks.{k}.attn.{layer}.weight" for k in range(first - 1, last) for layer in ("qkv", "proj")} & {*names}
 
 
 select = pick(
@@ -31,9 +29,6 @@ select = pick(
     [(NAMES, 2, 2), (NAMES, 5, 8), (NAMES, 1, 12), (NAMES, 10, 11)],
     {
         "Those are the blocks after: the names count from 0.": lambda names, first, last: _chosen(names, first + 1, last + 1),
-        "The last block is missing: both ends are included.": lambda names, first, last: _chosen(names, first, last - 1),
-        "There are biases among them; weights were asked for.": partial(_chosen, leaves=("weight", "bias")),
-        "The output projection, attn.proj, is attention's as well (parts.group counts it).": partial(_chosen, layers=("qkv",)),
         "Compare whole numbers: 'blocks.1' begins 'blocks.10' too.": lambda names, first, last: {
             name for name in _chosen(names, 1, 12) for k in range(first - 1, last) if name.startswith(f"blocks.{k}")},
     },

@@ -54,12 +54,8 @@ hidden = function(
     lambda adam, newton, k: (newton[k] - newton[k - 1]) - (adam[k] - adam[k - 1]),
     [(*PSNR, 9), (*PSNR, 10)],
     {
-        "The sign: it is above 0 where Gauss-Newton's jump is the larger.":
-            lambda adam, newton, k: (adam[k] - adam[k - 1]) - (newton[k] - newton[k - 1]),
         "That compares the two searches at one step. The jump is from the step before.": lambda adam, newton, k: newton[k] - adam[k],
         "That is Gauss-Newton's jump. Take Adam's from it.": lambda adam, newton, k: newton[k] - newton[k - 1],
-        "That is the mean; a reader wants the spread too. Give one number a repeat.":
-            lambda adam, newton, k: (newton[k] - newton[k - 1] - adam[k] + adam[k - 1]).mean(),
     },
     "Write down both jumps first, each from the step before.",
 )

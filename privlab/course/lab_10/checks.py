@@ -71,10 +71,8 @@ effect = function(
     _effect,
     [(TABLE, 0), (TABLE, 1), (TABLE, 2)],
     {
-        "The sign: on less off, 1 less 0.": lambda dB, switch: -_effect(dB, switch),
         "That is the effect with all others off. Average over *all* settings of the others.":
             lambda dB, switch: torch.tensor(dB[tuple(int(i == switch) for i in range(3))]) - torch.tensor(dB[0, 0, 0]),
-        "You averaged over the repeats. Keep them apart, and return a list.": lambda dB, switch: _effect(dB, switch).mean(),
     },
     "In each repeat by itself: the mean over the four combinations with a 1 in that place, less that over the four with a 0.",
 )
@@ -96,13 +94,11 @@ matched = function(
     _matched,
     CURVES,
     {
-        "The sign: one less other.": lambda one, other: -_matched(one, other),
         "That compares epoch by epoch, whatever the levels are then. Compare at equal levels.":
             lambda one, other: np.mean([a - b for a, b in zip(one[1], other[1], strict=False)]),
         "Your grid leaves a curve, and beyond its ends numpy.interp repeats the last value. Take what *both* went through.":
             partial(_matched, low=min, high=max),
-        "numpy.interp wants the levels in rising order; these are not, since a gap may shrink from one epoch to the next.":
-            partial(_matched, order=list),
+        "numpy.interp wants the levels in rising order; a gap may shrink again.": partial(_matched, order=list),
     },
     "A mean over the levels that both went through, on a grid with even steps.", rel=1e-2,
 )

@@ -52,20 +52,18 @@ convince = in_turn(_persuaded, keeps(network, PICTURE, TARGETS[0]))
 LOGITS = torch.tensor([[0.5, 1, -1], [3, 2, 1], [1, 1, 1], [-2, -1, 2.5], [2.5, 3, 2], [0, 4, 4]])
 PRIVATE = torch.tensor([[0, 0, 0], [4, 1, 0], [1, 5, 2], [2, -3, 1], [-1, 2, 6], [3, 3, 3], [-4, 0.5, 1]])
 PEOPLE = [(LOGITS, torch.tensor([1, 0, 2, 0, 1, 1]), PRIVATE, torch.tensor([0, 1, 0, 2, 1, 1, 0]))]
-_nearest = function(
+delta = function(
     lambda *given: evaluation.nearest(*given).square(),
     PEOPLE,
     {
         "That is not squared; PPA's measure is the square of the distance.": evaluation.nearest,
-        "You take photographs of anybody, so a good likeness of somebody else counts as a success. The target's own count alone.":
-            lambda f, t, p, y: torch.cdist(f, p).square().amin(1),
+        "The target's own photographs count alone.": lambda f, t, p, y: torch.cdist(f, p).square().amin(1),
         "The others win, with 0. Their distances have to be so large that they never do.": lambda f, t, p, y: torch.zeros(len(f)),
         "You take the mean over the photographs. One is enough to say that it looks like the person: the nearest.":
             lambda f, t, p, y: torch.cdist(f, p).square().masked_fill(t[:, None] != y, torch.nan).nanmean(1),
     },
     "One number for each reconstruction: work out by hand how far it is to each photograph of its person.",
 )
-delta = in_turn(_nearest, keeps(*PEOPLE[0]))
 
 
 def _poincare(z: Tensor, t: int, length: Callable[[Tensor], Tensor], less: float = 1e-4) -> Tensor:
@@ -81,10 +79,8 @@ _distance = function(
         ([2.25, -1.125, 0.75, 3.875], 3), ([-1.75, 0.25, -3.125], 0), ([60.0, 0.3, 0.3], 0),  # the last is nearly at v
     )],
     {
-        "Your u is a softmax, which hardly changes any more where the model is sure. It is to be the logits, scaled.":
-            lambda z, t: _poincare(z.softmax(0), t, torch.sum),
-        "You divide by the Euclidean length. It puts every u on the rim of the unit ball, where 1 - |u|^2 is 0, or what rounding leaves.":
-            partial(_poincare, length=torch.norm),
+        "Your u is a softmax. Scale the logits instead.": lambda z, t: _poincare(z.softmax(0), t, torch.sum),
+        "The Euclidean length puts every u on the rim of the unit ball.": partial(_poincare, length=torch.norm),
         "Your v is one-hot to the last digit. So it lies on the rim of the unit ball, infinitely far from all else; draw it in by 1e-4.":
             partial(_poincare, length=lambda z: z.abs().sum(), less=0.0),
     },
@@ -130,8 +126,7 @@ _folded = function(
     [LAYER],
     {
         "eps is forgotten: the norm divides by the root of var + eps.": _output(lambda w, m, v, g, b, eps: _scaled(w, m, b, g / v.sqrt())),
-        "You divide by the variance; the norm divides by its root, the standard deviation.":
-            _output(lambda w, m, v, g, b, eps: _scaled(w, m, b, g / (v + eps))),
+        "Divide by the root of the variance.": _output(lambda w, m, v, g, b, eps: _scaled(w, m, b, g / (v + eps))),
         "You scale along the columns of the kernel: a bare product goes by the last dimension. There is a scale for each output channel.":
             _output(lambda w, m, v, g, b, eps: (w * g / (v + eps).sqrt(), b - m * g / (v + eps).sqrt())),
         "The mean is forgotten, which leaves a bias.": _output(lambda w, m, v, g, b, eps: _scaled(w, 0 * m, b, g / (v + eps).sqrt())),

@@ -21,25 +21,18 @@ def _price(before: Pair, after: Pair, free: float = math.nan) -> float:
     return attack / task if task else free
 
 
-_costs = function(
+delta = function(
     _price,
-    [((97.5, 71.25), (91.0, 40.5)), ((88.5, 64.25), (79.75, 62.0)), ((96.25, 70.5), (95.5, 73.75))],
+    [  # at last the task gains, the attacker loses nothing, and the task loses nothing
+        ((97.5, 71.25), (91.0, 40.5)), ((88.5, 64.25), (79.75, 62.0)), ((96.25, 70.5), (95.5, 73.75)),
+        ((90.5, 60.0), (92.0, 49.2)), ((93.0, 55.5), (88.5, 55.5)), ((94.5, 61.0), (94.5, 33.2)),
+    ],
     {
-        "That is the task's loss over the attacker's: your fraction is upside down, or you read the pairs the other way round.":
-            lambda before, after: 1 / _price(before, after),
-        "The sign is turned: take both differences the same way round.": lambda before, after: -_price(before, after),
-    },
-    "Write down the two losses first, each as before less after, in points.",
-)
-_edges = function(
-    _price,
-    [((90.5, 60.0), (92.0, 49.2)), ((93.0, 55.5), (88.5, 55.5)), ((94.5, 61.0), (94.5, 33.2))],
-    {
+        "Your fraction is upside down.": lambda before, after: 1 / _price(before, after),
         "Where the task loses nothing yours is infinite. But no price was paid, so there is none to state.": partial(_price, free=math.inf),
     },
-    "Where the task gains there is a ratio as well, below 0. Only where it is *just as* accurate is there none: float('nan').",
+    "The losses are before less after, in points. Only where the task is *just as* accurate is there no ratio: give float('nan').",
 )
-delta = in_turn(_costs, _edges)
 
 PLANES = [  # in the first c is on the front, above the straight line from b to d; in the second some are level, or equal
     {"f": (88.0, 45.0), "b": (95.0, 60.0), "e": (92.0, 65.0), "d": (90.0, 40.0), "a": (97.0, 72.0), "c": (93.0, 57.0)},
@@ -52,7 +45,7 @@ def _unbeaten(beats: Callable[[Pair, Pair], bool]) -> Callable[[dict[str, Pair]]
     return lambda points: {n for n in points if not any(beats(points[m], points[n]) for m in points.keys() - {n})}
 
 
-_front = pick(
+front = pick(
     tradeoff.front,
     [(points,) for points in PLANES],
     {
@@ -67,7 +60,6 @@ _front = pick(
     },
     "Another beats it if it is at least as good in both numbers, and better in one.",
 )
-front = in_turn(_front, keeps(PLANES[0]))
 
 
 def _margin(z: Tensor, t: int) -> Tensor:
@@ -81,9 +73,7 @@ _against = function(
         ([1.5, 0.25, 1.5, -0.75], 2), ([1.25, 3.5, -0.5], 0), ([0.5, 2.0], 1),  # a level rival; the first, and the last
     )],
     {
-        "Where the target is the largest, yours stays the same, however far ahead: it is its own rival, or you cut off at 0. This goes on.":
-            lambda z, t: z.amax() - z[t],
-        "The sign is turned: a loss is to fall as the target gets ahead.": lambda z, t: -_margin(z, t),
+        "Yours stays the same once the target is ahead. Leave the target out.": lambda z, t: z.amax() - z[t],
         "You put a 0 in the target's place. Where all others are below 0, it is the largest: give it a value that no class loses to.":
             lambda z, t: (z * (torch.arange(len(z)) != t)).amax() - z[t],
     },
@@ -92,19 +82,16 @@ _against = function(
 margin = in_turn(_against, keeps(torch.tensor([2.5, -1.25, 0.75, 3.75, 1.0]), 3))
 
 GAUSSIANS = [(torch.tensor([0.5, -1.25, 2.0]), torch.tensor([0.75, 1.5, 0.25]))]  # mu and sigma
-_nats = function(
+kl = function(
     divergence,
     GAUSSIANS,
     {
         "You took the mean over the numbers of z. Each of them can tell something of the image, and what they tell adds up.":
             lambda mu, sigma: divergence(mu, sigma) / len(mu),
-        "The sign is turned: a divergence is never below 0.": lambda mu, sigma: -divergence(mu, sigma),
-        "You took sigma for the logarithm of a variance, as many a VAE has it. Here it is the standard deviation itself.":
-            lambda mu, sigma: divergence(mu, (sigma / 2).exp()),
+        "Here sigma is the standard deviation, no log variance.": lambda mu, sigma: divergence(mu, (sigma / 2).exp()),
         "With mu = 0 and sigma = 1 nothing tells the two apart, and the penalty should be 0; yours is not. A constant is missing.":
             lambda mu, sigma: divergence(mu, sigma) + len(mu) / 2,
     },
     "Try one number of z: what is it at mu = 0 and sigma = 1?",
 )
-kl = in_turn(_nats, keeps(*GAUSSIANS[0]))
 CHECKS = {"12.margin": margin, "12.kl": kl, "12.delta": delta, "12.front": front}

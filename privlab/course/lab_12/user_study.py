@@ -1,20 +1,14 @@
 """The user study in a notebook: which of two reconstructions looks more like the person? A game against the clock, its answers on disk,
-and a board of what a class has chosen.
+and a board of what a class has chosen (Koh et al. 2024, section 11: a target and two inversions, 60 seconds a pair).
 
-(Koh et al. 2024, section 11: a target and two inversions, 60 seconds a pair, 530 pairs with ten people each.)
-
-A game is a table with a row for each round, and once it is over, one small JSON file in a folder on this machine:
+A game is a table with a row a round, and once it is over a JSON file in a folder on this machine. It holds no name, no date and no picture,
+and nothing is sent anywhere; a class that wants one result copies its files into one folder. The columns are
 
     study, player   the digest of the study, and a random id
     pair            its place in the study
     left, right     whose picture is where, by the names of the networks
     choice          the name of a network; none where no answer came in time
     seconds         until the answer
-
-It holds no name, no date and no picture. Nothing is sent anywhere; a class that wants one result copies its files into one folder.
-
-The time is kept by a task on the kernel's event loop, which works where the kernel's loop does, and never beside a cell. A click that
-arrives late, as another cell computes, counts as no answer. In plain Python `tick` does what the task would do.
 """
 
 from __future__ import annotations
@@ -23,11 +17,8 @@ import asyncio
 import hashlib
 import html
 import json
-import math
 import secrets
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from time import monotonic
 
@@ -44,7 +35,7 @@ from privlab.compute import reading
 from privlab.compute.atomic import write_atomic
 from privlab.ledger import papers
 from privlab.notebook import game, plots, sheet
-from privlab.notebook.live import WRAP, Live, button, running_loop
+from privlab.notebook.live import WRAP, Live, button
 from privlab.notebook.plots import picture
 
 PICTURES = ("target", "one", "other")
@@ -52,42 +43,43 @@ FOLDER = "runs/study"  # where the answers are
 SIDES = ("left", "right")
 SIDE = 192  # CSS pixels of a picture: target, reconstructions and buttons fit on a laptop's screen
 WIDE = {"width": "100%", "max_width": f"{2 * SIDE + 4}px"}
-BEAT, LOOK = 0.2, 2.0  # seconds between two looks at the clock, and into the folder
-PATIENCE = 2  # pairs in a row without an answer, after which the game ends: nobody is there
+LOOK = 2.0  # seconds between two looks into the folder
 ASKED = "Which of the two pictures below looks more like this person?"
+# A clock that runs in the browser, also beside a cell that computes. It counts down, and then hides the pair.
+CLOCK = """<style>
+@property --privlab-left {{ syntax: "<integer>"; inherits: false; initial-value: 0 }}
+@keyframes privlab-clock {{ from {{ --privlab-left: {0}; width: 100% }} }}
+@keyframes privlab-hide {{ to {{ visibility: hidden }} }}
+.privlab-clock {{ width: 0; border-top: 8px solid #0072b2; white-space: nowrap; animation: privlab-clock {0}s linear;
+  counter-reset: left var(--privlab-left) }}
+.privlab-clock::after {{ content: counter(left) " s left" }}
+.privlab-clock + div {{ animation: privlab-hide {0}s step-end forwards }}
+</style><div class="privlab-clock" role="timer"></div>"""
 
 
-@dataclass(frozen=True, eq=False)
 class Study:
-    """Pairs to be shown, each a target and the two networks' reconstructions of it: (1 or 3, height, width) in [0, 1], or bytes.
+    """Pairs to be shown, each a target and the two networks' reconstructions of it.  digest: answers count together only where it is equal.
 
-    names: of the networks.  seconds: for a pair.
+    Another machine computes pictures that differ in a few pixels, so a class shares the file that `save` writes.
     """
 
-    pairs: Sequence[Sequence[Tensor]]
-    names: Sequence[str]
-    seconds: int = 60
-
-    @cached_property
-    def file(self) -> bytes:
-        """All of it as a file (safetensors), the pictures as bytes."""
-        about = json.dumps({"names": self.names, "seconds": self.seconds})
-        batches = (torch.stack([_as_bytes(image) for image in images]) for images in zip(*self.pairs, strict=True))
-        return safetensors.torch.save(dict(zip(PICTURES, batches, strict=True)), {"study": about})
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the file: answers count together only where it is the same."""
-        return hashlib.sha256(self.file).hexdigest()
+    def __init__(self, pairs: Sequence[Sequence[Tensor]], names: Sequence[str], seconds: int = 60) -> None:
+        """pairs: images (1 or 3, height, width) in [0, 1], or bytes.  names: of the networks.  seconds: for a pair."""
+        self.names, self.seconds = names, seconds
+        batches = (torch.stack([_as_bytes(image) for image in images]) for images in zip(*pairs, strict=True))
+        self.batches = dict(zip(PICTURES, batches, strict=False))  # (pairs, channels, height, width)
+        self.file = safetensors.torch.save(self.batches, {"study": json.dumps({"names": names, "seconds": seconds})})
+        self.digest = hashlib.sha256(self.file).hexdigest()
+        self.count = len(pairs)
 
     def save(self, path: Path | str) -> None:
-        """Write it into one file, to be handed out: what another machine computes again differs in a few pixels."""
+        """Write it into one file, to be handed out."""
         write_atomic(path, self.file)
 
     def images(self, pair: int) -> dict[str, Tensor]:
         """The target of a pair, and the reconstruction of each network by its name, in [0, 1]."""
-        images = [_as_bytes(image) / 255 for image in self.pairs[pair]]
-        return dict(zip(("target", *self.names), images, strict=True))
+        parts = zip(("target", *self.names), self.batches.values(), strict=True)
+        return {name: batch[pair] / 255 for name, batch in parts}
 
 
 def load(path: Path | str) -> Study:
@@ -98,13 +90,17 @@ def load(path: Path | str) -> Study:
         return Study([*pairs], **json.loads(file.metadata()["study"]))
 
 
+def _as_bytes(image: Tensor) -> Tensor:
+    return (image.cpu().clamp(0, 1) * 255).round().byte() if image.is_floating_point() else image.cpu()
+
+
 def begin(study: Study) -> pd.DataFrame:
     """A game without answers, its pairs in an order of its own.
 
     Each network is on the left in half of the rounds (one more or less where their number is odd), so that somebody who always
     clicks on one side favours nobody.
     """
-    draw, count, names = np.random.default_rng(), len(study.pairs), np.array(study.names)
+    draw, count, names = np.random.default_rng(), study.count, np.array(study.names)
     left = draw.permutation((np.arange(count) + draw.integers(2)) % 2)  # 0 or 1, in turn, and then shuffled
     sides = {"left": names[left], "right": names[1 - left], "pair": draw.permutation(count)}
     return pd.DataFrame(sides).assign(study=study.digest, player=secrets.token_hex(8), choice=None, seconds=np.nan)
@@ -121,12 +117,11 @@ def games(study: Study, folder: Path | str) -> tuple[list[pd.DataFrame], list[st
     for path in sorted(reading.visible(folder, "*.json"), key=lambda path: path.stat().st_mtime):
         try:
             with reading.guarded(path, "holds no answers to these pairs", "it is left out"):
-                game = pd.DataFrame(json.loads(path.read_bytes())).astype({"player": str, "seconds": float})
+                game = pd.DataFrame(json.loads(path.read_bytes()))[[*begin(study)]].astype(
+                    {"player": str, "seconds": float}
+                )
                 if {*game.study} != {study.digest}:
                     raise ValueError("it answers for other pictures, names or seconds")
-                named = {*game.left, *game.right, *game.choice.dropna()} <= {*study.names}
-                if not named or sorted(game.pair) != [*range(len(study.pairs))] or game.seconds.isna().any():
-                    raise ValueError("no game wrote what it holds")
             found.append(game)
         except (OSError, ValueError) as error:
             left_out.append(str(error))
@@ -170,23 +165,6 @@ def summary(study: Study, games: Sequence[pd.DataFrame]) -> str:
     )
 
 
-def _as_bytes(image: Tensor) -> Tensor:
-    return (image.cpu().clamp(0, 1) * 255).round().byte() if image.is_floating_point() else image.cpu()
-
-
-def repeat(seconds: float, act: Callable[[], None], on: Callable[[], bool]) -> asyncio.Task[None] | None:
-    """Act every so many seconds while it is on; nothing where no event loop runs."""
-
-    async def again() -> None:
-        await asyncio.sleep(seconds)
-        while on():
-            act()
-            await asyncio.sleep(seconds)
-
-    loop = running_loop()
-    return loop.create_task(again()) if loop else None
-
-
 class Game(game.Game):
     """A target, two reconstructions, so many seconds: which one is closer? Nothing happens before Start is clicked.
 
@@ -196,7 +174,6 @@ class Game(game.Game):
     def __init__(self, study: Study, folder: Path | str = FOLDER) -> None:
         """study: the pairs, and the seconds for each.  folder: where games are kept."""
         self.study, self.folder = study, folder
-        self.bar = ipywidgets.IntProgress(max=study.seconds, layout=WIDE)
         super().__init__([], dict(zip(SIDES, SIDES, strict=True)), ASKED)
         self.row.layout = WIDE
         for one in self.row.children:
@@ -207,10 +184,9 @@ class Game(game.Game):
         self.table = begin(self.study)
         self.rounds = [game.Round(self._pair(place), None) for place in self.table.index]
         super().restart()
-        self.task = repeat(BEAT, self.tick, lambda: not self.played)
 
     def answer(self, says: Hashable) -> None:
-        """Answer for the pair on show: "left", "right", or None for no answer, as it is once the time is over.  Nothing where none is."""
+        """Answer for the pair on show: "left" or "right", which count as no answer once its time is over.  Nothing where no pair is."""
         if self.played:
             return
         took, place = monotonic() - self.shown, len(self.said)
@@ -218,19 +194,6 @@ class Game(game.Game):
         self.table.loc[place, "choice"] = self.table.loc[place, side] if side else None
         self.table.loc[place, "seconds"] = round(min(took, self.study.seconds), 2)
         super().answer(side)
-        if self.said[-PATIENCE:] == [None] * PATIENCE and not self.played:
-            self.rounds, self.said = [], []
-            self._show()
-            why = f"{PATIENCE} pairs in a row went without an answer, so the game was stopped."
-            self.words.value += sheet.paragraph(why, status=True)
-
-    def tick(self) -> None:
-        """Show the seconds that are left; where there are none, there was no answer, and the next pair follows."""
-        left = self.study.seconds - (monotonic() - self.shown)
-        self.bar.value = math.ceil(left)
-        self.bar.description = f"{self.bar.value} s left"
-        if left <= 0:
-            self.answer(None)
 
     def page(self, seconds: float, room: int) -> str:
         return f"{self.words.value}<p>The game is played in the notebook.</p>"
@@ -240,15 +203,13 @@ class Game(game.Game):
         """What the answers show, and what they cannot."""
         told = self.table.choice.count()
         low, high = binom.ppf([0.025, 0.975], told, 0.5).astype(int)
-        chance = f"Somebody who guesses gets {low} to {high} of {told} in nineteen games of twenty."
-        if not low:
-            chance = f"{told} answers show nothing either way: somebody who guesses may well get all of them alike."
         parts = {
             "You": summary(self.study, [self.table]),
             "The paper": f"Koh et al. 2024 (section 11, table 10) asked ten people about each of 530 actors: {_preferred():g}% found the "
             "picture from the full network closer than that from the network without skip connections (PPA on MaxViT).",
-            "What this can show": f"{chance} No number of answers shows that anybody would recognise the person: of two bad pictures, too, "
-            "one is closer. And one reader's eye is not everybody's; that takes the games of a class.",
+            "What this can show": f"Somebody who guesses gets {low} to {high} of {told} in nineteen games of twenty. No number of answers "
+            "shows that anybody would recognise the person: of two bad pictures, too, one is closer. And one reader's eye is not "
+            "everybody's; that takes the games of a class.",
         }
         return "".join(f"<h4>{name}</h4>{sheet.paragraph(html.escape(text))}" for name, text in parts.items())
 
@@ -265,8 +226,7 @@ class Game(game.Game):
         """The rules, the pair whose turn it is, or what the game has given."""
         self.again.description = "New game" if self.rounds else "Start"
         if not self.rounds:
-            self.words.value = self._rules()
-            self.children = [self.words, self.again]
+            self.words.value, self.children = self._rules(), [self.words, self.again]
         elif self.played:
             lost = ""
             try:
@@ -281,34 +241,34 @@ class Game(game.Game):
             missed = "No answer in time for the last pair. " * (self.said[-1:] == [None])
             words = f"{missed}<b>Pair {place + 1} of {len(self.rounds)}.</b> {self.ask}"
             self.words.value, self.sheet.value = sheet.paragraph(words, status=True), self.rounds[place].shown
-            self.children = [self.words, self.bar, self.sheet, self.row]
+            self.children = [self.words, self.sheet, self.row]
             self.shown = monotonic()
-            self.tick()
 
     def _rules(self) -> str:
         lines = [
             "<b>Which one is closer?</b>",
-            f"{len(self.study.pairs)} pairs of pictures, {self.study.seconds} seconds for each. Above is a picture of a person, below it "
+            f"{self.study.count} pairs of pictures, {self.study.seconds} seconds for each. Above is a picture of a person, below it "
             "are two reconstructions by an attack. Say which of them looks more like the person: click <b>left</b> or <b>right</b> below "
-            "it, or go there with Tab and press Enter. Without an answer in time, the next pair follows.",
+            "it, or go there with Tab and press Enter. When the time is over, the pair disappears, and a click goes on without an answer.",
             f"Your choices are written to <code>{html.escape(str(self.folder))}</code> and are sent nowhere. No name is asked for.",
         ]
         return "".join(map(sheet.paragraph, lines))
 
     def _pair(self, place: int) -> str:
-        """A round: the target, and below it the two reconstructions. Which is which is not told."""
+        """A round: the clock, the target, and below it the two reconstructions. Which is which is not told."""
         now, where = self.table.loc[place], f"pair {place + 1} of {len(self.table)}"
         images = self.study.images(now.pair)
         target = sheet.picture(images["target"][None], f"The target, {where}: a picture of the person.", SIDE)
         two = [sheet.picture(images[now[side]][None], f"The {side} reconstruction, {where}.", SIDE) for side in SIDES]
         return (
-            f'<div style="display:grid;grid-template-columns:1fr 1fr;gap:4px;max-width:{WIDE["max_width"]}">'
-            f'<div style="grid-column:1/3;justify-self:center">{target}</div>{"".join(two)}</div>'
+            f'<div style="max-width:{WIDE["max_width"]}">{CLOCK.format(self.study.seconds)}'
+            '<div style="display:grid;grid-template-columns:1fr 1fr;gap:4px">'
+            f'<div style="grid-column:1/3;justify-self:center">{target}</div>{"".join(two)}</div></div>'
         )
 
 
 class Board(Live):
-    """A histogram of the games in a folder, for the screen of a class; with *live* ticked, it looks again every two seconds.
+    """How the games in a folder came out, for the screen of a class; with *live* ticked, it looks again every two seconds.
 
     `games` are the games that it shows; `refresh` reads the folder anew.
     """
@@ -318,7 +278,7 @@ class Board(Live):
         self.study, self.folder = study, folder
         self.chart, self.words = ipywidgets.HTML(), ipywidgets.HTML()
         self.live = ipywidgets.Checkbox(description="live: look every two seconds", indent=False)
-        self.live.observe(self._look, "value")
+        self.live.observe(lambda _: asyncio.get_running_loop().create_task(self._look()), "value")
         row = ipywidgets.HBox([button("Look again", "Read the folder anew", self.refresh), self.live], layout=WRAP)
         super().__init__([self.chart, self.words, row])
         self.refresh()
@@ -334,12 +294,14 @@ class Board(Live):
         lines = [summary(self.study, self.games), *(f"left out: {line}" for line in left_out)]
         self.words.value = "".join(sheet.paragraph(html.escape(line)) for line in lines)
 
-    def _look(self, _: object) -> None:
-        self.task = repeat(LOOK, self.refresh, lambda: self.live.value)
+    async def _look(self) -> None:
+        while self.live.value:
+            self.refresh()
+            await asyncio.sleep(LOOK)
 
     def _histogram(self) -> plots.Picture:
         """How many players chose the first network how often, and how many would if all guessed."""
-        count, (one, other), players = len(self.study.pairs), self.study.names, len(self.games)
+        count, (one, other), players = self.study.count, self.study.names, len(self.games)
         chosen = [(game.choice == one).sum() for game in self.games]
         places = np.arange(count + 1)
         bars, guessed = np.bincount(np.array(chosen, int), minlength=count + 1), binom.pmf(places, count, 0.5)

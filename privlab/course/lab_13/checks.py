@@ -5,7 +5,7 @@ import operator
 from collections.abc import Callable
 from functools import partial
 
-from privlab.notebook.kit import function, in_turn, keeps, pick
+from privlab.notebook.kit import function, pick
 
 # fmt: off
 deviation = function(
@@ -30,14 +30,11 @@ rounds = function(
     _rounds,
     [(1.0, 0.5), (0.75, 0.25), (1.25, 0.5), (0.875, 0.5), (3.25, 2.0), (1.75, 0.375), (0.25, 0.5), (0.0, 0.5)],
     {
-        "The mean of n updates has noise that is smaller by the *root* of n, so n goes with the *square* of the ratio.":
-            partial(_rounds, power=1.0),
+        "Noise falls with the *root* of n: square the ratio.": partial(_rounds, power=1.0),
         "`relative` has to come down to `target`: your ratio is upside down.": lambda relative, target: _rounds(target, relative),
         "You round down. With so few updates the noise is still above `target`: round up.": partial(_rounds, whole=math.floor),
-        "Where the square of the ratio is whole you send one too many.": partial(_rounds, whole=lambda square: math.floor(square) + 1),
-        "Where nothing was sent there is no mean: it takes at least 1.": lambda relative, target: math.ceil((relative / target) ** 2),
     },
-    "How noisy is the mean of one update, of two, of four? Round up to a whole number.",
+    "How noisy is the mean of one update, of two, of four? Round up to a whole number; it takes at least 1.",
 )
 
 
@@ -49,11 +46,8 @@ weigh = function(
     lambda one, sigma, other, tau: _mean(one, sigma**-2, other, tau**-2),
     [(7.0, 0.5, 10.0, 1.0), (-1.5, 2.0, 3.0, 0.75), (0.5, 3.0, -2.25, 1.25)],
     {
-        "You weigh by 1 / sigma. For the least variance each counts by 1 / sigma^2.":
-            lambda one, sigma, other, tau: _mean(one, 1 / sigma, other, 1 / tau),
-        "With you the noisier of the two counts more: your weights are upside down, or have changed places.":
-            lambda one, sigma, other, tau: _mean(one, sigma**2, other, tau**2),
-        "With you the noisier one counts as much as the other.": lambda one, sigma, other, tau: (one + other) / 2,
+        "Weigh by 1 / sigma^2, not by 1 / sigma.": lambda one, sigma, other, tau: _mean(one, 1 / sigma, other, 1 / tau),
+        "With you the noisier one counts more.": lambda one, sigma, other, tau: _mean(one, sigma**2, other, tau**2),
         "Your weights do not add up to 1: divide by their sum.": lambda one, sigma, other, tau: one / sigma**2 + other / tau**2,
     },
     "Where one is twice as noisy as the other, it counts a quarter as much, and is not left out.",
@@ -70,9 +64,9 @@ def _cheapest(rows: dict, level: float, holds: Callable = operator.le, by: Calla
     return min(holding, key=lambda name: by(rows[name]), default=None)
 
 
-_holding = pick(
+cheapest = pick(
     _cheapest,
-    [(ROWS, 20.0), (GAINS, 14.0), (EQUAL, 18.0)],
+    [(ROWS, 20.0), (GAINS, 14.0), (EQUAL, 18.0), (ROWS, 10.0)],
     {
         "One that stays just *at* `level` holds, too.": partial(_cheapest, holds=operator.lt),
         "Your comparison is turned: those at or *below* `level` hold.": partial(_cheapest, holds=operator.ge),
@@ -80,8 +74,6 @@ _holding = pick(
         "You dropped the sign of the cost. Below 0 the task gains.": partial(_cheapest, by=lambda row: abs(row[0])),
         "Of some that cost the same, take the one that leaves the attacker less.": partial(_cheapest, by=lambda row: row[0]),
     },
-    "Which hold, and which of these costs least?",
+    "Which hold, and which of these costs least? Where none holds, give None; `min` can be told so with `default`.",
 )
-_none = pick(_cheapest, [(ROWS, 20.0), (ROWS, 10.0), ({}, 20.0)], {}, "None holds, so give None; `min` can be told so with `default`.")
-cheapest = in_turn(_holding, _none, keeps(ROWS, 20.0))
 CHECKS = {"13.deviation": deviation, "13.rounds": rounds, "13.weigh": weigh, "13.cheapest": cheapest}

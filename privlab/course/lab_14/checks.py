@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, stdtr, stdtrit  # scipy.stats takes 2 s to import
 
-from privlab.notebook.kit import OPEN, each, function, in_turn, keeps, one, pick
+from privlab.notebook.kit import OPEN, each, function, in_turn, one, pick
 
 # fmt: off
 REPEATS = [(np.array(values), bar) for values, bar in (  # each slip turns a verdict in one of them at least
@@ -26,21 +26,17 @@ def _verdict(values: Any, bar: float, ddof: int = 1, root: float = 0.5, side: in
     return "reproduced" if share >= 0.95 else "not reproduced" if share <= 0.05 else "inconclusive"
 
 
-_words = pick(
+verdict = pick(
     _verdict,
     REPEATS,
     {
-        "Your deviation divides by n. The repeats lie closer to their own mean than to the true one: divide by n - 1 (in NumPy `ddof=1`).":
-            partial(_verdict, ddof=0),
+        "Your deviation divides by n; divide by n - 1 (in NumPy `ddof=1`).": partial(_verdict, ddof=0),
         "So wide is the spread of single repeats. A mean of n is surer than one of them: divide by sqrt(n).": partial(_verdict, root=0),
-        "You took the normal distribution. A few repeats may lie closer together than they should, and Student's t has room for that.":
-            partial(_verdict, normal=True),
-        "Yours says the opposite. Did you take the share *below* `bar`, or a p-value? That is small where a claim holds; this is large.":
-            partial(_verdict, side=-1),
+        "You took the normal distribution. With a few repeats it is Student's t.": partial(_verdict, normal=True),
+        "Yours says the opposite. Take the share *above* `bar`.": partial(_verdict, side=-1),
     },
     "How many widths lies the mean above the bar, and which share of Student's t with n - 1 degrees of freedom is that?",
 )
-verdict = in_turn(_words, keeps(*REPEATS[0]))
 
 
 def _repeats(effect: float, spread: float, root: float = 0.5) -> int:
@@ -61,10 +57,8 @@ _several = function(
     {
         "You took the normal distribution. A few repeats may lie closer together than they should, and Student's t has room for that.":
             lambda effect, spread: max(2, math.ceil((1.645 * spread / effect) ** 2)),
-        "You divide by n where its root belongs. Four times as many repeats make a mean twice as sure, not four times.":
-            partial(_repeats, root=1),
-        "Yours gives 1: with one repeat Student's t is nan, no comparison with nan holds, and a `while` ends at once. Start at 2.":
-            lambda effect, spread: 1,
+        "Divide by the root of n: four times as many repeats make a mean twice as sure.": partial(_repeats, root=1),
+        "With one repeat Student's t is nan. Start at 2.": lambda effect, spread: 1,
     },
     "Work out the limit for this n, and for the one before. Two repeats have one degree of freedom, and that can be enough.",
 )
@@ -100,18 +94,15 @@ def _holm(p: dict, level: float = 0.05, bar: Callable = lambda m, k: 1 / (m - k)
     return set(itertools.takewhile(below.get, below) if stop else filter(below.get, below))
 
 
-_passed = pick(
+holm = pick(
     _holm,
     FAMILIES,
     {
-        "You hold each p-value against `level`, as if it were the only one: of 20 with nothing behind them one passes.":
-            partial(_holm, bar=lambda m, k: 1),
+        "You hold each p-value against `level`, as if it were the only one.": partial(_holm, bar=lambda m, k: 1),
         "You hold each p-value against level / m, and that is Bonferroni's correction. Holm's is never stricter, and as safe.":
             partial(_holm, bar=lambda m, k: 1 / m),
-        "You do not stop at the first that fails. What comes after it does not pass any more, however far it lies below its own bar.":
-            partial(_holm, stop=False),
+        "Stop at the first that fails; what comes after it does not pass.": partial(_holm, stop=False),
     },
     "The bars are level / m, level / (m - 1), and so on to level. What lies at its bar passes; where there is none, give set().",
 )
-holm = in_turn(_passed, keeps(*FAMILIES[2]))
 CHECKS = {"14.verdict": verdict, "14.repeats": repeats, "14.flaws": flaws, "14.holm": holm}
