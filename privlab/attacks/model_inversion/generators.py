@@ -1,20 +1,14 @@
 """What an attacker believes images look like, learnt from public ones: from a latent to an image.
 
-`Eigenfaces` are linear and fitted at once, `gans` are trained, and `StyleGAN2` comes from an external checkout.
+`Eigenfaces` are linear and fitted at once, `gans` are trained, and `stylegan2` comes from an external checkout.
 """
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-from torchvision.transforms.functional import center_crop
 
 from privlab.training import batches
 
@@ -67,40 +61,3 @@ class Eigenfaces(Generator):
 
     def synthesise(self, w: Tensor) -> Tensor:
         return (self.mean + ((w * self.deviations) @ self.components).view(-1, *self.shape)).clamp(0, 1)
-
-
-class StyleGAN2(Generator):
-    """The authors' StyleGAN2 (Karras et al. 2020), searched in W: one style for all layers, as in PPA (Struppek et al. 2022).
-
-    checkout: the folder of https://github.com/NVlabs/stylegan2-ada-pytorch, whose code then runs in your process.
-    network: one of the authors' files (`ffhq.pkl`). A pickle can run anything when it is opened, so take it from them alone.
-    crop, resize: side of the square cut out of the middle (PPA: 800 of 1024 pixels), and to which this is resized (PPA: 224).
-    Styles are pulled half-way to their mean, in every layer; PPA looks at candidates with the first 8 layers pulled and begins the search
-    from that one style in all of them. Pixels may leave [0, 1]: cut off they would have no gradient.
-    """
-
-    def __init__(self, checkout: str, network: str, crop: int, resize: int) -> None:
-        super().__init__()
-        sys.path.insert(0, place := str(Path(checkout).expanduser().absolute()))
-        try:
-            with Path(network).expanduser().open("rb") as file:
-                self.network: Any = importlib.import_module("legacy").load_network_pkl(file)["G_ema"]
-        finally:
-            sys.path.remove(place)
-        self.network.eval().requires_grad_(False)
-        self.width, self.shape = int(self.network.z_dim), (int(self.network.img_channels), resize, resize)
-        self.crop, self.resize = crop, resize
-
-    def extra_repr(self) -> str:
-        return f"crop={self.crop}, resize={self.resize}"
-
-    def map(self, z: Tensor) -> Tensor:
-        """The styles w of latents z, (n, w_dim), pulled to the mean."""
-        return self.network.mapping(z, None, truncation_psi=0.5)[:, 0]  # the rows of all layers are the same
-
-    def synthesise(self, w: Tensor) -> Tensor:
-        """The images (n, *shape) of styles (n, w_dim), with fixed noise and in float32; differentiable in w."""
-        rows = w[:, None].expand(-1, self.network.num_ws, -1)  # (n, layers, w_dim)
-        images = self.network.synthesis(rows, noise_mode="const", force_fp32=True) / 2 + 0.5
-        images, size = center_crop(images, [self.crop]), (self.resize, self.resize)
-        return F.interpolate(images, size, mode="bilinear", align_corners=False, antialias=True)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from privlab import data
 from privlab.attacks import model_inversion
-from privlab.attacks.model_inversion import evaluation, generators, search
+from privlab.attacks.model_inversion import evaluation, generators, search, stylegan2
 from privlab.attacks.model_inversion.search import Result
 from privlab.data.private_public import PrivatePublic
 from privlab.experiments.protocol import Settings, Values
@@ -239,10 +239,10 @@ def photographs(faces: str, side: int) -> tuple[Tensor, Tensor, Tensor | None, d
     return mine.pixels, mine.labels, outside, mine.normalise
 
 
-def _stylegan(side: int) -> generators.StyleGAN2:
+def _stylegan(side: int) -> stylegan2.StyleGAN2:
     place = os.environ.get("PRIVLAB_FACE_GENERATOR", "")
     checkout, _, network = place.partition(os.pathsep)
     if not network:
-        wanted = f"a checkout of stylegan2-ada-pytorch, {os.pathsep!r}, and one of its networks, such as ffhq.pkl"
+        wanted = f"a checkout of stylegan2-ada-pytorch, {os.pathsep!r}, and the network of data_scripts/stylegan.py"
         raise ValueError(f"PRIVLAB_FACE_GENERATOR={place!r}; give {wanted}")
-    return generators.StyleGAN2(checkout, network, crop=800, resize=side)
+    return stylegan2.StyleGAN2(checkout, network, crop=800, resize=side)

@@ -1,13 +1,9 @@
-"""Generators: eigenfaces against linear algebra by hand, what all have in common, and StyleGAN2 from a stand-in of the checkout."""
+"""Generators: eigenfaces against linear algebra by hand, and what all have in common."""
 
 import math
-import pickle
-import sys
-from importlib import import_module
 
 import pytest
 import torch
-import torchvision.transforms.functional as TF
 
 from privlab.attacks.model_inversion import gans, generators
 
@@ -59,49 +55,3 @@ def test_latents_follow_the_seed_and_images_lie_between_0_and_1(kind):
     w = z[:6].clone().requires_grad_()
     (slope,) = torch.autograd.grad(made.draw(w, labels)[1].sum(), w)
     assert slope[1].abs().min() > 0 and slope[[0, 2, 3, 4, 5]].abs().max() == 0  # one latent, one image
-
-
-CHECKOUT = '''
-import pickle
-import torch
-
-class Generator(torch.nn.Module):
-    """Styles are tanh(A z), images a fixed map of the mean over four layers."""
-    def __init__(self):
-        super().__init__()
-        self.z_dim, self.img_channels, self.num_ws = 6, 3, 4
-        self.layers = torch.nn.Linear(6, 5)
-        self.pixels = torch.nn.Parameter(torch.randn(5, 3, 16, 16))
-        self.register_buffer("w_avg", torch.randn(5))
-
-    def mapping(self, z, c, truncation_psi=1):
-        assert c is None
-        return self.w_avg.lerp(self.layers(z).tanh(), truncation_psi)[:, None].repeat(1, self.num_ws, 1)
-
-    def synthesis(self, ws, noise_mode="random", force_fp32=False):
-        assert (noise_mode, force_fp32, self.training) == ("const", True, False)
-        return torch.einsum("nw,wchv->nchv", ws.mean(1), self.pixels)
-
-def load_network_pkl(file):
-    return pickle.load(file)
-'''
-
-
-def test_stylegan_by_the_stand_ins_definition(tmp_path, monkeypatch):
-    """Styles pulled half-way to their mean, images from [-1, 1] to [0, 1], cut out and resized; nothing is left on the path."""
-    (tmp_path / "legacy.py").write_text(CHECKOUT)
-    with monkeypatch.context() as patch:
-        patch.syspath_prepend(str(tmp_path))
-        known = import_module("legacy").Generator()
-    (tmp_path / "ffhq.pkl").write_bytes(pickle.dumps({"G_ema": known}))
-    monkeypatch.delitem(sys.modules, "legacy")
-    path = [*sys.path]
-    made = generators.StyleGAN2(str(tmp_path), str(tmp_path / "ffhq.pkl"), crop=12, resize=8)
-    assert sys.path == path and made.width == 6 and made.shape == (3, 8, 8) and "crop=12, resize=8" in repr(made)
-    z = made.sample(3, 0)
-    w = 0.5 * known.w_avg + 0.5 * known.layers(z).tanh()
-    torch.testing.assert_close(made.map(z), w)
-    whole = (torch.einsum("nw,wchv->nchv", w, known.pixels) + 1) / 2
-    assert whole.min() < 0 and whole.max() > 1
-    expected = TF.resize(TF.center_crop(whole, [12, 12]), [8, 8], antialias=True)
-    torch.testing.assert_close(made.synthesise(made.map(z)), expected)
