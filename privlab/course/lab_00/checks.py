@@ -17,8 +17,10 @@ psnr = function(
     [(GREY, BLACK), (HALF, BLACK)],
     {
         "That is the natural logarithm; decibels take the one to base 10.": lambda a, b: -10 * (a - b).square().mean().log(),
-        "Average the squares of the errors, not the errors.": lambda a, b: -20 * (a - b).abs().mean().log10(),
-        "That is the sum over the pixels; take their mean.": lambda a, b: -10 * (a - b).square().sum().log10(),
+        "Right for an error that is the same everywhere, wrong for one that is not: average the squares, not the differences.":
+            lambda a, b: -20 * (a - b).abs().mean().log10(),
+        "That sums over the pixels; PSNR takes their mean, or it would change with the size of the image.":
+            lambda a, b: -10 * (a - b).square().sum().log10(),
     },
     "An error of 0.1 at every pixel must give exactly 20 dB.",
 )  # fmt: skip

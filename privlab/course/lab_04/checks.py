@@ -29,7 +29,8 @@ cosine = function(
     _distance,
     [_two_gradients(1.0), _two_gradients(1e-4)],  # of a victim that is hardly ever wrong, too
     {
-        "That is the cosine itself, which rises where the two agree. Take it from 1.": lambda m, t: 1 - _distance(m, t),
+        "That is the cosine itself, largest where the two agree. A search goes downhill: take it from 1.":
+            lambda m, t: 1 - _distance(m, t),
         "That is the mean of one cosine a layer: a tiny layer counts as much as the largest. Sum over all layers before you divide.":
             lambda m, t: sum(_distance({n: m[n]}, {n: t[n]}) for n in m) / len(m),
         "That is the squared distance, as in DLG. It grows with the client's update, whose length does not say what is in the image.":
@@ -56,7 +57,8 @@ label = function(
         _rows(0, [0.02, 0.03, 0.02, 0.90, 0.03], [1.0, -4.0, 0.5, -0.5, 1.0, 0.5]),  # sure of a wrong class
     ],
     {
-        "That is iDLG's rule; it fails where the features sum to less than 0.": lambda rows: rows.sum(1).argmin(),
+        "The smallest row sum is iDLG's rule, right behind a ReLU. Where features sum to less than 0, every row's sum turns its sign.":
+            lambda rows: rows.sum(1).argmin(),
         "Behind a fresh LayerNorm the features sum to 0, and every row with them. Measure a row by something that does not cancel.":
             lambda rows: rows.sum(1).abs().argmax(),
         "The row with the smallest number is GradViT's rule. It fails where the victim is sure of a wrong class.":
@@ -87,7 +89,8 @@ sign = function(
             lambda g, signed: [1.0] * len(g) if signed else adam(g, False),
         "Your first step has length 3.16, and should have 1: m and v begin at 0. Divide them by 1 - 0.9^t and 1 - 0.999^t, t from 1.":
             lambda g, signed: adam(g, signed, corrected=False),
-        "Your eps is missing: beside a gradient of 1e-8 it counts.": lambda g, signed: adam(g, signed, eps=0.0),
+        "Your eps is missing: where the gradient is as small as it is, 1e-8, it halves the step.":
+            lambda g, signed: adam(g, signed, eps=0.0),
     },
     "Go through it by hand: m, v, both corrected, then m over (root of v, plus eps). A sign comes before both.",
 )  # fmt: skip

@@ -10,7 +10,8 @@ noise = function(
     {
         "That is relative * |g|: each of the numbers gets noise, so the noise as a whole would be too large, ten times for 100 numbers.":
             lambda g, relative: relative * g.norm(),
-        "That divides by the count; divide by its root.": lambda g, relative: relative * g.norm() / g.numel(),
+        "That divides by the count; a sum of n squares grows with n, its root with sqrt(n).":
+            lambda g, relative: relative * g.norm() / g.numel(),
         "That is the variance; give the standard deviation.": lambda g, relative: (relative * g.norm()) ** 2 / g.numel(),
         "A gradient whose numbers are all the same does not vary, yet it has a norm: use that.": lambda g, relative: relative * g.std(),
     },

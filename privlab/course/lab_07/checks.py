@@ -26,7 +26,8 @@ joints = function(
     lambda images, patch: PatchJoints(patch)(images),
     [(_random(2, 3, 8, 12), 4), (_random(1, 3, 12, 12), 3)],
     {
-        "That is total variation. Look at the joints alone.": lambda x, p: x.diff(dim=2).norm() + x.diff(dim=3).norm(),
+        "That is total variation: every jump counts. The patch prior looks at the joints alone.":
+            lambda x, p: x.diff(dim=2).norm() + x.diff(dim=3).norm(),
         "You compare each pixel with the one a whole patch away, a sky with a roof. Only the pixels that *touch* should agree.":
             lambda x, p: (x[:, :, p:] - x[:, :, :-p]).norm() + (x[..., p:] - x[..., :-p]).norm(),
         "You took one norm of all joints together. Take one a joint, then add.":
@@ -46,10 +47,12 @@ _factors = function(
     partial(_factor, {"gradients": EQ_5, "statistics": EQ_6}),
     [(name, part) for name in ("gradients", "statistics") for part in PARTS],
     {
-        "The two are swapped: eq. 5 is about the gradients.": partial(_factor, {"gradients": EQ_6, "statistics": EQ_5}),
+        "The two are swapped: eq. 5 halves the weight of the gradients, eq. 6 keeps the prior off and then lets it in.":
+            partial(_factor, {"gradients": EQ_6, "statistics": EQ_5}),
         "gradients: with 0 from half way on, nothing holds the images to the client's gradient any more. Eq. 5 halves it.":
             partial(_factor, {"gradients": FALLS, "statistics": EQ_6}),
-        "statistics: eq. 6 begins with 0.": partial(_factor, {"gradients": EQ_5, "statistics": FALLS}),
+        "statistics: the prior counts from the first step on; eq. 6 has 0 there.":
+            partial(_factor, {"gradients": EQ_5, "statistics": FALLS}),
     },
     "Give pairs (part of the run, *factor*), such as ((0, 1), (0.5, 2)): where a term counts in full, its factor is 1.",
 )  # fmt: skip
@@ -80,9 +83,12 @@ _counts = function(
     {
         "You took the smallest numbers, each class once. A class that occurs twice is still among the smallest: look again.":
             lambda g, batch: sorted(g.argsort()[:batch]),
-        "A number below 0 proves that a class is there, not how often.": lambda g, batch: g.lt(0).nonzero().flatten(),
-        "Each image pulled its class down by 1/batch: add that back.": lambda g, batch: [int(g.argmin())] * batch,
-        "The gradient is a mean: each image pulls by 1/batch, not by 1.": lambda g, batch: _pulls(g, batch, 1.0),
+        "You named every class whose number is negative, once. That proves that it is there, not how often.":
+            lambda g, batch: g.lt(0).nonzero().flatten(),
+        "You named the smallest again and again. Each image pulled its class's number down by 1/batch: add it back before you look again.":
+            lambda g, batch: [int(g.argmin())] * batch,
+        "You added 1 after each label, the pull of an image that is alone. The gradient is a mean: each of the batch pulls by 1/batch.":
+            lambda g, batch: _pulls(g, batch, 1.0),
     },
     "Whose number is the smallest? What would it be without that one image?",
 )  # fmt: skip

@@ -98,7 +98,8 @@ matched = function(
             lambda one, other: np.mean([a - b for a, b in zip(one[1], other[1], strict=False)]),
         "Your grid leaves a curve, and beyond its ends numpy.interp repeats the last value. Take what *both* went through.":
             partial(_matched, low=min, high=max),
-        "numpy.interp wants the levels in rising order; a gap may shrink again.": partial(_matched, order=list),
+        "numpy.interp wants the levels in rising order; these are not, since a gap may shrink from one epoch to the next.":
+            partial(_matched, order=list),
     },
     "A mean over the levels that both went through, on a grid with even steps.", rel=1e-2,
 )

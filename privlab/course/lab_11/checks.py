@@ -57,7 +57,8 @@ delta = function(
     PEOPLE,
     {
         "That is not squared; PPA's measure is the square of the distance.": evaluation.nearest,
-        "The target's own photographs count alone.": lambda f, t, p, y: torch.cdist(f, p).square().amin(1),
+        "You take photographs of anybody, so a good likeness of somebody else counts as a success. The target's own count alone.":
+            lambda f, t, p, y: torch.cdist(f, p).square().amin(1),
         "The others win, with 0. Their distances have to be so large that they never do.": lambda f, t, p, y: torch.zeros(len(f)),
         "You take the mean over the photographs. One is enough to say that it looks like the person: the nearest.":
             lambda f, t, p, y: torch.cdist(f, p).square().masked_fill(t[:, None] != y, torch.nan).nanmean(1),
@@ -79,8 +80,10 @@ _distance = function(
         ([2.25, -1.125, 0.75, 3.875], 3), ([-1.75, 0.25, -3.125], 0), ([60.0, 0.3, 0.3], 0),  # the last is nearly at v
     )],
     {
-        "Your u is a softmax. Scale the logits instead.": lambda z, t: _poincare(z.softmax(0), t, torch.sum),
-        "The Euclidean length puts every u on the rim of the unit ball.": partial(_poincare, length=torch.norm),
+        "Your u is a softmax, which hardly changes any more where the model is sure. It is to be the logits, scaled.":
+            lambda z, t: _poincare(z.softmax(0), t, torch.sum),
+        "You divide by the Euclidean length. It puts every u on the rim of the unit ball, where 1 - |u|^2 is 0, or what rounding leaves.":
+            partial(_poincare, length=torch.norm),
         "Your v is one-hot to the last digit. So it lies on the rim of the unit ball, infinitely far from all else; draw it in by 1e-4.":
             partial(_poincare, length=lambda z: z.abs().sum(), less=0.0),
     },
@@ -126,7 +129,8 @@ _folded = function(
     [LAYER],
     {
         "eps is forgotten: the norm divides by the root of var + eps.": _output(lambda w, m, v, g, b, eps: _scaled(w, m, b, g / v.sqrt())),
-        "Divide by the root of the variance.": _output(lambda w, m, v, g, b, eps: _scaled(w, m, b, g / (v + eps))),
+        "You divide by the variance; the norm divides by its root, the standard deviation.":
+            _output(lambda w, m, v, g, b, eps: _scaled(w, m, b, g / (v + eps))),
         "You scale along the columns of the kernel: a bare product goes by the last dimension. There is a scale for each output channel.":
             _output(lambda w, m, v, g, b, eps: (w * g / (v + eps).sqrt(), b - m * g / (v + eps).sqrt())),
         "The mean is forgotten, which leaves a bias.": _output(lambda w, m, v, g, b, eps: _scaled(w, 0 * m, b, g / (v + eps).sqrt())),

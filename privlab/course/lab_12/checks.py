@@ -28,7 +28,8 @@ delta = function(
         ((90.5, 60.0), (92.0, 49.2)), ((93.0, 55.5), (88.5, 55.5)), ((94.5, 61.0), (94.5, 33.2)),
     ],
     {
-        "Your fraction is upside down.": lambda before, after: 1 / _price(before, after),
+        "That is the task's loss over the attacker's: your fraction is upside down, or you read the pairs the other way round.":
+            lambda before, after: (before[0] - after[0]) / (before[1] - after[1]),
         "Where the task loses nothing yours is infinite. But no price was paid, so there is none to state.": partial(_price, free=math.inf),
     },
     "The losses are before less after, in points. Only where the task is *just as* accurate is there no ratio: give float('nan').",
@@ -73,7 +74,8 @@ _against = function(
         ([1.5, 0.25, 1.5, -0.75], 2), ([1.25, 3.5, -0.5], 0), ([0.5, 2.0], 1),  # a level rival; the first, and the last
     )],
     {
-        "Yours stays the same once the target is ahead. Leave the target out.": lambda z, t: z.amax() - z[t],
+        "Where the target is the largest, yours stays the same, however far ahead: it is its own rival, or you cut off at 0. This goes on.":
+            lambda z, t: z.amax() - z[t],
         "You put a 0 in the target's place. Where all others are below 0, it is the largest: give it a value that no class loses to.":
             lambda z, t: (z * (torch.arange(len(z)) != t)).amax() - z[t],
     },
@@ -88,7 +90,8 @@ kl = function(
     {
         "You took the mean over the numbers of z. Each of them can tell something of the image, and what they tell adds up.":
             lambda mu, sigma: divergence(mu, sigma) / len(mu),
-        "Here sigma is the standard deviation, no log variance.": lambda mu, sigma: divergence(mu, (sigma / 2).exp()),
+        "You took sigma for the logarithm of a variance, as many a VAE has it. Here it is the standard deviation itself.":
+            lambda mu, sigma: divergence(mu, (sigma / 2).exp()),
         "With mu = 0 and sigma = 1 nothing tells the two apart, and the penalty should be 0; yours is not. A constant is missing.":
             lambda mu, sigma: divergence(mu, sigma) + len(mu) / 2,
     },

@@ -30,7 +30,8 @@ rounds = function(
     _rounds,
     [(1.0, 0.5), (0.75, 0.25), (1.25, 0.5), (0.875, 0.5), (3.25, 2.0), (1.75, 0.375), (0.25, 0.5), (0.0, 0.5)],
     {
-        "Noise falls with the *root* of n: square the ratio.": partial(_rounds, power=1.0),
+        "The mean of n updates has noise that is smaller by the *root* of n, so n goes with the *square* of the ratio.":
+            partial(_rounds, power=1.0),
         "`relative` has to come down to `target`: your ratio is upside down.": lambda relative, target: _rounds(target, relative),
         "You round down. With so few updates the noise is still above `target`: round up.": partial(_rounds, whole=math.floor),
     },
@@ -46,8 +47,10 @@ weigh = function(
     lambda one, sigma, other, tau: _mean(one, sigma**-2, other, tau**-2),
     [(7.0, 0.5, 10.0, 1.0), (-1.5, 2.0, 3.0, 0.75), (0.5, 3.0, -2.25, 1.25)],
     {
-        "Weigh by 1 / sigma^2, not by 1 / sigma.": lambda one, sigma, other, tau: _mean(one, 1 / sigma, other, 1 / tau),
-        "With you the noisier one counts more.": lambda one, sigma, other, tau: _mean(one, sigma**2, other, tau**2),
+        "You weigh by 1 / sigma. For the least variance each counts by 1 / sigma^2.":
+            lambda one, sigma, other, tau: _mean(one, 1 / sigma, other, 1 / tau),
+        "With you the noisier of the two counts more: your weights are upside down, or have changed places.":
+            lambda one, sigma, other, tau: _mean(one, sigma**2, other, tau**2),
         "Your weights do not add up to 1: divide by their sum.": lambda one, sigma, other, tau: one / sigma**2 + other / tau**2,
     },
     "Where one is twice as noisy as the other, it counts a quarter as much, and is not left out.",

@@ -30,10 +30,13 @@ verdict = pick(
     _verdict,
     REPEATS,
     {
-        "Your deviation divides by n; divide by n - 1 (in NumPy `ddof=1`).": partial(_verdict, ddof=0),
+        "Your deviation divides by n. The repeats lie closer to their own mean than to the true one: divide by n - 1 (in NumPy `ddof=1`).":
+            partial(_verdict, ddof=0),
         "So wide is the spread of single repeats. A mean of n is surer than one of them: divide by sqrt(n).": partial(_verdict, root=0),
-        "You took the normal distribution. With a few repeats it is Student's t.": partial(_verdict, normal=True),
-        "Yours says the opposite. Take the share *above* `bar`.": partial(_verdict, side=-1),
+        "You took the normal distribution. A few repeats may lie closer together than they should, and Student's t has room for that.":
+            partial(_verdict, normal=True),
+        "Yours says the opposite. Did you take the share *below* `bar`, or a p-value? That is small where a claim holds; this is large.":
+            partial(_verdict, side=-1),
     },
     "How many widths lies the mean above the bar, and which share of Student's t with n - 1 degrees of freedom is that?",
 )
@@ -57,8 +60,10 @@ _several = function(
     {
         "You took the normal distribution. A few repeats may lie closer together than they should, and Student's t has room for that.":
             lambda effect, spread: max(2, math.ceil((1.645 * spread / effect) ** 2)),
-        "Divide by the root of n: four times as many repeats make a mean twice as sure.": partial(_repeats, root=1),
-        "With one repeat Student's t is nan. Start at 2.": lambda effect, spread: 1,
+        "You divide by n where its root belongs. Four times as many repeats make a mean twice as sure, not four times.":
+            partial(_repeats, root=1),
+        "Yours gives 1: with one repeat Student's t is nan, no comparison with nan holds, and a `while` ends at once. Start at 2.":
+            lambda effect, spread: 1,
     },
     "Work out the limit for this n, and for the one before. Two repeats have one degree of freedom, and that can be enough.",
 )
@@ -98,10 +103,12 @@ holm = pick(
     _holm,
     FAMILIES,
     {
-        "You hold each p-value against `level`, as if it were the only one.": partial(_holm, bar=lambda m, k: 1),
+        "You hold each p-value against `level`, as if it were the only one: of 20 with nothing behind them one passes.":
+            partial(_holm, bar=lambda m, k: 1),
         "You hold each p-value against level / m, and that is Bonferroni's correction. Holm's is never stricter, and as safe.":
             partial(_holm, bar=lambda m, k: 1 / m),
-        "Stop at the first that fails; what comes after it does not pass.": partial(_holm, stop=False),
+        "You do not stop at the first that fails. What comes after it does not pass any more, however far it lies below its own bar.":
+            partial(_holm, stop=False),
     },
     "The bars are level / m, level / (m - 1), and so on to level. What lies at its bar passes; where there is none, give set().",
 )
