@@ -106,7 +106,7 @@ def _loaded(experiment: Experiment, size: str, root: Path | None = None) -> Evid
     names = [name for name in (rows[0].values if rows else ()) if all(name in row.values for row in rows)]
     table = {name: np.array([row.values[name] for row in rows]) for name in names}
     numbers = tuple(row.repeat for row in rows)
-    return Evidence(experiment.name, size, numbers, table, len(rows) == plan.repeats, plan.stands_for, plan.own)
+    return Evidence(experiment.name, size, numbers, table, len(rows) == len(plan.range), plan.stands_for, plan.own)
 
 
 def run(name: str, size: str, *, device: str = "cpu", jobs: int | None = None, progress: bool = True) -> Evidence:

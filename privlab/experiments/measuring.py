@@ -63,8 +63,8 @@ def plans(names: Sequence[str], size: str, root: Path | None = None) -> list[Pla
 def registration(name: str, size: str) -> evidence.Registration:
     """The registration of an experiment at one size, as its decorator has it. Raises ValueError where it does not have this size."""
     one = find(name)
-    plan, first, today = one.size(size), one.range(size).start, date.today().isoformat()
-    about = (one.protocol, one.digest(size), first, plan.repeats, plan.stands_for, plan.own)
+    plan, today = one.size(size), date.today().isoformat()
+    about = (one.protocol, one.digest(size), plan.range.start, len(plan.range), plan.stands_for, plan.own)
     return evidence.Registration(name, size, *about, today)
 
 

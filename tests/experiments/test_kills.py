@@ -19,7 +19,9 @@ WALK = """
 import time, torch
 from privlab.experiments import Size, experiment
 
-@experiment("walking.walk", data=(), smoke=Size(1, "invented"), class_=Size(REPEATS, "invented", seconds=0.3))
+@experiment("walking.walk", data=())
+@Size("smoke", 1, "invented")
+@Size("class", REPEATS, "invented", seconds=0.3)
 def walk(repeat, seconds=0.0):
     time.sleep(seconds)
     yield "psnr[a]", torch.randn((), generator=torch.Generator().manual_seed(repeat))

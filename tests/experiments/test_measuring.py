@@ -17,8 +17,6 @@ from privlab.compute.tasks import Taken
 from privlab.experiments import Size, experiment, measuring, protocol
 from privlab.ledger import evidence
 
-SIZES = dict(smoke=Size(2, "invented"), class_=Size(6, "invented", seconds=0.05))
-
 
 @pytest.fixture
 def walk(monkeypatch, tmp_path):
@@ -27,7 +25,9 @@ def walk(monkeypatch, tmp_path):
     monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
     monkeypatch.delenv("PRIVLAB_LIVE", raising=False)
 
-    @experiment("invented.walk", data=(), **SIZES)
+    @experiment("invented.walk", data=())
+    @Size("smoke", 2, "invented")
+    @Size("class", 6, "invented", seconds=0.05)
     def walk(repeat, seconds=0.0, device="cpu"):
         yield "psnr[a]", torch.randn((), generator=torch.Generator().manual_seed(repeat))
         yield "psnr[b]", 1.0
@@ -40,21 +40,22 @@ def measured(size="class", **more):
     return experiments.measure(["invented.walk"], size, **{"jobs": 1, "progress": False, **more})
 
 
-def again(walk, **sizes):
-    """The same experiment under the same address, at other sizes."""
-    return experiment("invented.walk", data=(), **{"smoke": Size(1, "x"), **sizes})(walk.measure)
+def again(walk, *sizes, name="invented.walk"):
+    """The same function under an address, at other sizes."""
+    return experiment(name, data=())((Size("smoke", 1, "x"), *sizes, walk.measure))
 
 
 def test_a_decorated_function_is_an_experiment_and_the_same_is_another_elsewhere(walk):
     assert walk.name == "invented.walk" and [*walk.sizes] == ["smoke", "class"] and walk.range("class") == range(6)
     assert len(walk.digest("smoke")) == 12 and walk.digest("smoke") != walk.digest("class")
-    run = experiment("invented.run", data=(), smoke=Size(1, "x"), class_=Size(3, "y", first=7))(walk.measure)
+    run = again(walk, Size("class", 3, "y", first=7), name="invented.run")
     assert experiments.find("invented.run") is run and run.range("class") == range(7, 10)
     assert next(run(3, "smoke")) == next(walk(3, "smoke")) and run.digest("smoke") != walk.digest("smoke")
 
 
 def test_what_an_experiment_is_on_is_made_of_the_settings_that_it_does_not_take(walk):
-    @experiment("invented.on", on=lambda *number, **about: (*number, about), data=(), smoke=Size(1, "x", far=1, near=2))
+    @experiment("invented.on", on=lambda *number, **about: (*number, about), data=())
+    @Size("smoke", 1, "x", far=1, near=2)
     def on(trial, near):
         yield "seen", (trial, near)
 
@@ -142,10 +143,10 @@ def test_the_command_says_what_is_there_and_what_is_no_size_of_it(walk, capsys):
 
 def test_a_further_try_begins_behind_the_first_and_is_measured_beside_it(walk, capsys):
     assert "6 done" in measured()
-    again(walk, class_=Size(4, "invented", seconds=0.05, first=4))
+    again(walk, Size("class", 4, "invented", seconds=0.05, first=4))
     assert main(["measure", walk.name, "--size", "class", "--register"]) == 2
     assert "Size(..., first=6)" in capsys.readouterr().err
-    further = again(walk, class_=Size(4, "invented", seconds=0.05, first=6))
+    further = again(walk, Size("class", 4, "invented", seconds=0.05, first=6))
     assert further.digest("class") == walk.digest("class") and "4 done" in measured()
     tries = evidence.registrations()
     assert [(entry.first, entry.repeats, entry.attempt) for entry in tries] == [(0, 6, 0), (6, 4, 1)]
@@ -181,7 +182,7 @@ def test_a_live_run_is_a_new_repeat_and_at_smoke_the_canary(walk, tmp_path, monk
 
 
 def test_a_run_at_night_measures_what_is_missing_on_a_cluster_where_there_is_one(walk, tmp_path, monkeypatch):
-    again(walk, class_=Size(1, "y"), night=Size(3, "z"))
+    again(walk, Size("class", 1, "y"), Size("night", 3, "z"))
     measuring.repeat(walk.name, "night", 1_001, str(tmp_path))
     with monkeypatch.context() as patch:
         patch.setenv("PRIVLAB_CLUSTER", "nonsense://x")

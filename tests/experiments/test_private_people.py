@@ -45,7 +45,7 @@ def own_faces(monkeypatch):
 
 def numbers(experiment, **settings):
     """What an experiment yields at invented settings."""
-    one = replace(experiment, sizes={"smoke": Size(1, "invented", **settings)})
+    one = replace(experiment, sizes={"smoke": Size("smoke", 1, "invented", **settings)})
     values, _ = one.collected(0, "smoke")
     assert all(abs(value) < 1e9 for value in values.values())
     return values

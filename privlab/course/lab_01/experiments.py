@@ -107,17 +107,16 @@ def share_above(one: Answers, other: Answers) -> float:
     return float((above >= below).mean())
 
 
-@experiment("membership.architectures", protocol=2,
-    smoke=Size(2, PROOF, families="small", images=200, models=4, recipe=RECIPE["smoke"], every=1, attack_epochs=20),
-    class_=Size(8, "networks of 0.3 M parameters, 4 of each family, 240 images a model", first=16,
-        families="small", images=480, models=4, recipe=RECIPE["class"], every=5, attack_epochs=200),
-    night=Size(5, "networks of 2 to 3 M parameters, 4 of each family, 5,000 images a model, trained without mixup",
-        families="medium", images=10_000, models=4, recipe=RECIPE["night"], every=8),
-    gpu=Size(5, "the papers' networks, 4 of each, 5,000 images a model, trained with mixup for 300 epochs",
-        families="paper", images=10_000, models=4, recipe=RECIPE["paper"], every=20),
-    paper=Size(3, "the papers' networks and recipe, 64 of each on halves of CIFAR-10; the victims of Table 2 see a quarter",
-        own=True, families="paper", images=50_000, models=64, recipe=RECIPE["paper"], every=20),
-)  # fmt: skip
+@experiment("membership.architectures", protocol=2)
+@Size("smoke", 2, PROOF, families="small", images=200, models=4, recipe=RECIPE["smoke"], every=1, attack_epochs=20)
+@Size("class", 8, "networks of 0.3 M parameters, 4 of each family, 240 images a model", first=16,
+    families="small", images=480, models=4, recipe=RECIPE["class"], every=5, attack_epochs=200)  # fmt: skip
+@Size("night", 5, "networks of 2 to 3 M parameters, 4 of each family, 5,000 images a model, trained without mixup",
+    families="medium", images=10_000, models=4, recipe=RECIPE["night"], every=8)  # fmt: skip
+@Size("gpu", 5, "the papers' networks, 4 of each, 5,000 images a model, trained with mixup for 300 epochs",
+    families="paper", images=10_000, models=4, recipe=RECIPE["paper"], every=20)  # fmt: skip
+@Size("paper", 3, "the papers' networks and recipe, 64 of each on halves of CIFAR-10; the victims of Table 2 see a quarter",
+    own=True, families="paper", images=50_000, models=64, recipe=RECIPE["paper"], every=20)  # fmt: skip
 def architectures(
     repeat: int, families: str, images: int, models: int, recipe: Settings, every: int, attack_epochs: int = 50,
     device: str = "cpu",

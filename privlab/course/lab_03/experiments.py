@@ -92,15 +92,14 @@ def game(repeat: int, photos: Described, images: int, task: str, attribute: str)
     return Game(drawn, task, attribute, data.four_way(drawn[attribute], seed), seed)
 
 
-@experiment("attribute_inference.architectures",
-    smoke=Size(2, PROOF, families="small", images=400, recipe=SMOKE, every=1, probe_epochs=5, widths=(1,)),
-    class_=Size(8, f"networks of 0.3 M parameters on CIFAR-10, 480 images a part; {KIND}",
-        families="small", images=1_920, recipe=CLASS, every=6, probe_epochs=30, widths=(1,)),
-    night=Size(16, f"networks of 2 to 3 M parameters on CIFAR-10, 5,000 images a part; {KIND}",
-        families="medium", images=20_000, recipe=NIGHT, every=5, probe_epochs=50, widths=(1,)),
-    gpu=Size(8, f"ResNet-50 and Swin-T on CIFAR-10, 5,000 images a part; {KIND}",
-        families="paper", images=20_000, recipe=PAPER, every=10, probe_epochs=100, widths=(1,)),
-)  # fmt: skip
+@experiment("attribute_inference.architectures")
+@Size("smoke", 2, PROOF, families="small", images=400, recipe=SMOKE, every=1, probe_epochs=5, widths=(1,))
+@Size("class", 8, f"networks of 0.3 M parameters on CIFAR-10, 480 images a part; {KIND}",
+    families="small", images=1_920, recipe=CLASS, every=6, probe_epochs=30, widths=(1,))  # fmt: skip
+@Size("night", 16, f"networks of 2 to 3 M parameters on CIFAR-10, 5,000 images a part; {KIND}",
+    families="medium", images=20_000, recipe=NIGHT, every=5, probe_epochs=50, widths=(1,))  # fmt: skip
+@Size("gpu", 8, f"ResNet-50 and Swin-T on CIFAR-10, 5,000 images a part; {KIND}",
+    families="paper", images=20_000, recipe=PAPER, every=10, probe_epochs=100, widths=(1,))  # fmt: skip
 def architectures(
     repeat: int, families: str, images: int, recipe: Settings, every: int, probe_epochs: int, widths: Sequence[int] = (),
     device: str = "cpu",
@@ -124,19 +123,19 @@ def architectures(
     yield from compared(courses)
 
 
-# a quarter more epochs, so that a Swin of 0.3 M parameters knows its training images; without a bottleneck
-longer = experiment("attribute_inference.longer",
-    smoke=Size(1, PROOF, families="small", images=400, recipe=SMOKE, every=1, probe_epochs=5),
-    class_=Size(8, f"networks of 0.3 M parameters on CIFAR-10, 480 images a part, 45 epochs; {KIND}",
-        first=100, families="small", images=1_920, recipe=LONGER, every=5, probe_epochs=30),
-)(architectures.measure)  # fmt: skip
+@experiment("attribute_inference.longer")
+@Size("smoke", 1, PROOF, families="small", images=400, recipe=SMOKE, every=1, probe_epochs=5)
+@Size("class", 8, f"networks of 0.3 M parameters on CIFAR-10, 480 images a part, 45 epochs; {KIND}",
+    first=100, families="small", images=1_920, recipe=LONGER, every=5, probe_epochs=30)  # fmt: skip
+def longer(repeat: int, device: str = "cpu", **settings: Any) -> Values:
+    """The same for a quarter more epochs, so that a Swin of 0.3 M parameters knows its training images; without a bottleneck."""
+    return architectures.measure(repeat, device=device, **settings)
 
 
-@experiment("attribute_inference.mark",
-    smoke=Size(1, PROOF, families="small", images=400, recipe=SMOKE),
-    class_=Size(8, "networks of 0.3 M parameters on CIFAR-10, 480 images a part, 45 epochs; a mark on half of the images, "
-        "behind animal or vehicle", first=200, families="small", images=1_920, recipe=LONGER),
-)  # fmt: skip
+@experiment("attribute_inference.mark")
+@Size("smoke", 1, PROOF, families="small", images=400, recipe=SMOKE)
+@Size("class", 8, "networks of 0.3 M parameters on CIFAR-10, 480 images a part, 45 epochs; a mark on half of the images, "
+    "behind animal or vehicle", first=200, families="small", images=1_920, recipe=LONGER)  # fmt: skip
 def mark(repeat: int, families: str, images: int, recipe: Settings, device: str = "cpu") -> Values:
     """An attribute that does not follow from the task: a white square in the corner of half of the images, whatever they show."""
     drawn = stamped(data.attributes.load("cifar10").few(images, repeat % 2**31), 1_000_000 + repeat % 2**31)

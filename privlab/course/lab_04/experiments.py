@@ -56,12 +56,11 @@ def victim(trial: Trial, network: str, narrow: bool, **changes: Any) -> Any:
     return trial.network(network, **(NARROW.get(network, {}) if narrow else {}), **changes)
 
 
-@experiment("gradient_inversion.architectures", on=trial_of,
-    smoke=Size(2, FEW, networks="small", public=64, **QUICK),
-    class_=Size(8, SOME, networks="small", public=500, **SHORT),
-    night=Size(8, FULL + "3,000 steps", own=True, networks="paper", **LONG),
-    gpu=Size(20, FULL + "3,000 steps", own=True, networks="paper", **LONG),
-)  # fmt: skip
+@experiment("gradient_inversion.architectures", on=trial_of)
+@Size("smoke", 2, FEW, networks="small", public=64, **QUICK)
+@Size("class", 8, SOME, networks="small", public=500, **SHORT)
+@Size("night", 8, FULL + "3,000 steps", own=True, networks="paper", **LONG)
+@Size("gpu", 20, FULL + "3,000 steps", own=True, networks="paper", **LONG)
 def architectures(
     trial: Trial, networks: str, attack: str, steps: int, public: int = 2_000, narrow: bool = False
 ) -> Values:
@@ -81,11 +80,10 @@ def architectures(
     yield "picture[photograph_and_reconstructions]", tiled([images])
 
 
-@experiment("gradient_inversion.larger_networks", on=trial_of,
-    smoke=Size(2, "a small ResNet and a small Swin in their place, 8 steps", networks="pair", **QUICK),
-    night=Size(6, "ResNet-101 and Swin-S, untrained, 3,000 steps", own=True, networks="larger", **LONG),
-    gpu=Size(20, "ResNet-101 and Swin-S, untrained, 3,000 steps", own=True, networks="larger", **LONG),
-)  # fmt: skip
+@experiment("gradient_inversion.larger_networks", on=trial_of)
+@Size("smoke", 2, "a small ResNet and a small Swin in their place, 8 steps", networks="pair", **QUICK)
+@Size("night", 6, "ResNet-101 and Swin-S, untrained, 3,000 steps", own=True, networks="larger", **LONG)
+@Size("gpu", 20, "ResNet-101 and Swin-S, untrained, 3,000 steps", own=True, networks="larger", **LONG)
 def larger_networks(trial: Trial, networks: str, attack: str, steps: int, narrow: bool = False) -> Values:
     """Zhang et al. 2024, Table 5: its larger pair."""
     yield from trial.guesses("cifar10, larger_networks, ")
@@ -96,10 +94,9 @@ def larger_networks(trial: Trial, networks: str, attack: str, steps: int, narrow
     yield "picture[photograph_and_reconstructions]", tiled([images])
 
 
-@experiment("gradient_inversion.imagenet", data=("imagenet_samples",),
-    smoke=Size(2, "small networks, photographs of 32 pixels, 8 steps", side=32, **QUICK),
-    gpu=Size(8, "the paper's networks, untrained, 3,000 steps", own=True, side=224, **LONG, first=2_008),
-)  # fmt: skip
+@experiment("gradient_inversion.imagenet", data=("imagenet_samples",))
+@Size("smoke", 2, "small networks, photographs of 32 pixels, 8 steps", side=32, **QUICK)
+@Size("gpu", 8, "the paper's networks, untrained, 3,000 steps", own=True, side=224, **LONG, first=2_008)
 def imagenet(repeat: int, side: int, attack: str, steps: int, narrow: bool = False, device: str = "cpu") -> Values:
     """Zhang et al. 2024, Figure 5c: the two pairs on photographs of ImageNet. There are twenty; a baseline is the mean of the others."""
     trial = Trial.of(2_000 + repeat, "imagenet_samples", side=side, device=device)
@@ -111,9 +108,9 @@ def imagenet(repeat: int, side: int, attack: str, steps: int, narrow: bool = Fal
         yield from trial.scores(f"imagenet, {name}", trial.search(attack_of(attack, steps), model).images)
 
 
-@experiment(
-    "gradient_inversion.position_scale", on=trial_of, smoke=Size(2, FEW, **QUICK), class_=Size(8, SOME, **SHORT)
-)
+@experiment("gradient_inversion.position_scale", on=trial_of)
+@Size("smoke", 2, FEW, **QUICK)
+@Size("class", 8, SOME, **SHORT)
 def position_scale(trial: Trial, attack: str, steps: int, narrow: bool = False) -> Values:
     """A ViT whose position embedding has timm's standard deviation, 0.02, and one with 1."""
     yield from trial.guesses("vit, ")
@@ -122,10 +119,9 @@ def position_scale(trial: Trial, attack: str, steps: int, narrow: bool = False) 
         yield from trial.scores(f"vit, {key}", trial.search(attack_of(attack, steps), model).images)
 
 
-@experiment("gradient_inversion.labels",
-    smoke=Size(2, "small untrained networks, 10 photographs each", photographs=10, narrow=True),
-    class_=Size(8, "small untrained networks, 20 photographs each", photographs=20),
-)  # fmt: skip
+@experiment("gradient_inversion.labels")
+@Size("smoke", 2, "small untrained networks, 10 photographs each", photographs=10, narrow=True)
+@Size("class", 8, "small untrained networks, 20 photographs each", photographs=20)
 def labels(repeat: int, photographs: int, narrow: bool = False, device: str = "cpu") -> Values:
     """The share of photographs whose label a rule reads off the last layer's gradient of one untrained network."""
     number = 2_000 + repeat
@@ -153,10 +149,9 @@ def lenet(activation: type[nn.Module], seed: int) -> Any:
     return model.eval()
 
 
-@experiment("gradient_inversion.dlg", on=trial_of,
-    smoke=Size(2, "LeNet, 2 steps of L-BFGS", steps=2),
-    class_=Size(8, "LeNet with smaller first weights than the paper's, 15 steps of L-BFGS", steps=15),
-)  # fmt: skip
+@experiment("gradient_inversion.dlg", on=trial_of)
+@Size("smoke", 2, "LeNet, 2 steps of L-BFGS", steps=2)
+@Size("class", 8, "LeNet with smaller first weights than the paper's, 15 steps of L-BFGS", steps=15)
 def dlg(trial: Trial, steps: int) -> Values:
     """Zhu et al. 2019: image and label searched for at once, behind three activations."""
     yield from trial.guesses("dlg, ")
@@ -167,11 +162,11 @@ def dlg(trial: Trial, steps: int) -> Values:
         yield f"label_accuracy[dlg, {name}]", float(result.labels.equal(trial.labels))
 
 
-@experiment("gradient_inversion.second_order_full", on=trial_of,
-    smoke=Size(2, FEW + " in their place", networks="small", **QUICK),
-    night=Size(8, FULL + f"1,000 {COMPARED}, 2,000 passes of Gauss-Newton", networks="paper", **LONG | dict(steps=1_000)),
-    gpu=Size(8, FULL + f"3,000 {COMPARED}, 6,000 passes of Gauss-Newton", networks="paper", **LONG),
-)  # fmt: skip
+@experiment("gradient_inversion.second_order_full", on=trial_of)
+@Size("smoke", 2, FEW + " in their place", networks="small", **QUICK)
+@Size("night", 8, FULL + f"1,000 {COMPARED}, 2,000 passes of Gauss-Newton",
+    networks="paper", **LONG | dict(steps=1_000))  # fmt: skip
+@Size("gpu", 8, FULL + f"3,000 {COMPARED}, 6,000 passes of Gauss-Newton", networks="paper", **LONG)
 def second_order_full(trial: Trial, networks: str, attack: str, steps: int, narrow: bool = False) -> Values:
     """Ours: Adam and Gauss-Newton for as many passes, a gradient, a J v or a J^T u each; a step of Adam takes two.
 

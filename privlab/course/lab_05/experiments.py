@@ -76,10 +76,9 @@ def slope(model: Any, photo: Tensor, label: Tensor, direction: Tensor, h: float 
     return (8 * (loss(h) - loss(-h)) - (loss(2 * h) - loss(-2 * h))) / (12 * h)
 
 
-@experiment("april_closed_form.theorems",
-    smoke=Size(2, "architecture A, narrow, float64", shape=SMALL),
-    class_=Size(16, f"architecture A {OWN}, float64", own=True, shape={}),
-)  # fmt: skip
+@experiment("april_closed_form.theorems")
+@Size("smoke", 2, "architecture A, narrow, float64", shape=SMALL)
+@Size("class", 16, f"architecture A {OWN}, float64", own=True, shape={})
 def theorems(repeat: int, shape: Settings) -> Values:
     """Both sides of Theorem 1; Theorem 2 against differences, since backpropagation would hand us the same tensor twice; equation 11."""
     trial = trial_of(repeat)
@@ -98,11 +97,10 @@ def theorems(repeat: int, shape: Settings) -> Values:
     yield "mse[pixels_from_embedding]", (again - F.unfold(normalised, 8, stride=8)[0].T).square().mean()
 
 
-@experiment("april_closed_form.solved",
-    smoke=Size(2, "architectures A and B, narrow", shape=SMALL),
-    # a further try: one claim was mended after a look
-    class_=Size(16, f"architectures A and B {OWN}", own=True, shape={}, first=32),
-)  # fmt: skip
+@experiment("april_closed_form.solved")
+@Size("smoke", 2, "architectures A and B, narrow", shape=SMALL)
+# a further try: one claim was mended after a look
+@Size("class", 16, f"architectures A and B {OWN}", own=True, shape={}, first=32)
 def solved(repeat: int, shape: Settings) -> Values:
     """One image on A, from float32; the same solver on B, and on batches that it takes for one image."""
     trial = trial_of(repeat)
@@ -122,10 +120,9 @@ def solved(repeat: int, shape: Settings) -> Values:
     yield "picture[photograph_arch_a_batch_2_batch_4_arch_b]", tiled([[*rows, on_b.clamped]])
 
 
-@experiment("april_closed_form.width",
-    smoke=Size(2, "two layers, 64 patches", widths=[32, 768]),
-    class_=Size(16, "two layers, 64 patches of 4 pixels", widths=[32, 64, 128, 384, 768]),
-)  # fmt: skip
+@experiment("april_closed_form.width")
+@Size("smoke", 2, "two layers, 64 patches", widths=[32, 768])
+@Size("class", 16, "two layers, 64 patches of 4 pixels", widths=[32, 64, 128, 384, 768])
 def width(repeat: int, widths: list[int]) -> Values:
     """Figure 5: the closed form from half as many dimensions as patches to ViT-Base's width, from float32."""
     trial = trial_of(repeat)
@@ -140,11 +137,10 @@ def width(repeat: int, widths: list[int]) -> Values:
     yield "picture[photograph_and_widths]", tiled([rows])
 
 
-@experiment("april_closed_form.noise",
-    smoke=Size(2, "architecture A, narrow", shape=SMALL),
-    # a further try: claims were mended after a look
-    class_=Size(24, f"architecture A {OWN}", own=True, shape={}, first=32),
-)  # fmt: skip
+@experiment("april_closed_form.noise")
+@Size("smoke", 2, "architecture A, narrow", shape=SMALL)
+# a further try: claims were mended after a look
+@Size("class", 24, f"architecture A {OWN}", own=True, shape={}, first=32)
 def noise(repeat: int, shape: Settings) -> Values:
     """Figure 6: the closed form under noise whose level it knows; and whether the level or the noise's own size counts."""
     trial = trial_of(repeat)
@@ -164,11 +160,10 @@ def noise(repeat: int, shape: Settings) -> Values:
     yield "picture[photograph_gaussian_laplacian]", tiled([rows])
 
 
-@experiment("april_closed_form.stock", data=("imagenet_samples",),
-    smoke=Size(2, "ViT-S/32 from float32", cells=[[S_32, "float32"]]),
-    class_=Size(10, "timm's own networks at 224 pixels, fresh, photographs of a sample of 20",
-        cells=[[name, sent] for name, formats in FORMATS.items() for sent in formats]),
-)  # fmt: skip
+@experiment("april_closed_form.stock", data=("imagenet_samples",))
+@Size("smoke", 2, "ViT-S/32 from float32", cells=[[S_32, "float32"]])
+@Size("class", 10, "timm's own networks at 224 pixels, fresh, photographs of a sample of 20",
+    cells=[[name, sent] for name, formats in FORMATS.items() for sent in formats])  # fmt: skip
 def stock(repeat: int, cells: list[list[str]], device: str = "cpu") -> Values:
     """Ours, the patch-embedding form on stock models: gradients computed in float64 or float32, and sent as they are or as bfloat16.
 
@@ -185,11 +180,10 @@ def stock(repeat: int, cells: list[list[str]], device: str = "cpu") -> Values:
         yield from trial.scores(f"patch_embedding, {STOCK[name]}, {sent}", images)
 
 
-@experiment("april_closed_form.subspace",
-    smoke=Size(2, "architecture B, two layers", shape=dict(depth=2)),
-    # a further try: two claims were mended after a look
-    class_=Size(16, f"architecture B {OWN}", own=True, shape={}, first=32),
-)  # fmt: skip
+@experiment("april_closed_form.subspace")
+@Size("smoke", 2, "architecture B, two layers", shape=dict(depth=2))
+# a further try: two claims were mended after a look
+@Size("class", 16, f"architecture B {OWN}", own=True, shape={}, first=32)
 def subspace(repeat: int, shape: Settings) -> Values:
     """Ours, fixed position embeddings against the subspace form, from float32 and float64; and a batch of two taken for one image."""
     trial, batch = trial_of(repeat), trial_of(repeat, 2)
@@ -205,10 +199,9 @@ def subspace(repeat: int, shape: Settings) -> Values:
     yield "psnr[subspace, batch_2, float64]", metrics.psnr(wrong.expand(2, -1, -1, -1), batch.images).max()
 
 
-@experiment("april_closed_form.rank_rule",
-    smoke=Size(2, "architecture B, two layers, three embeddings", kinds=["rank_1", "rank_15", "sinusoid_2d"]),
-    class_=Size(16, "architecture B, two layers, ten embeddings", kinds=[*EMBEDDINGS]),
-)  # fmt: skip
+@experiment("april_closed_form.rank_rule")
+@Size("smoke", 2, "architecture B, two layers, three embeddings", kinds=["rank_1", "rank_15", "sinusoid_2d"])
+@Size("class", 16, "architecture B, two layers, ten embeddings", kinds=[*EMBEDDINGS])
 def rank_rule(repeat: int, kinds: list[str]) -> Values:
     """Directions of each patch that the solver leaves open, less those that the rule foretells from the model alone."""
     trial, gaps = trial_of(repeat), []

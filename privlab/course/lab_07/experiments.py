@@ -19,12 +19,12 @@ from privlab.leak import observe
 SHORT = "a small ViT, batches of 2, {} steps"
 
 
-@experiment("gradvit.labels", on=partial(client, size=4),
-    protocol=2,  # 1 added shares up one by one, so that ten times right was not quite 1
-    smoke=Size(1, "small networks", batches=3, width=128, images=96, epochs=2),
-    class_=Size(8, "small networks, trained on 400 photographs", batches=10, width=256, images=400, epochs=3, first=16),
-    night=Size(12, "small networks, trained on 5,000 photographs", batches=40, images=5_000, epochs=10, first=1_012),
-)  # fmt: skip
+@experiment(
+    "gradvit.labels", on=partial(client, size=4), protocol=2
+)  # 1 added shares up one by one, so that ten times right was not quite 1
+@Size("smoke", 1, "small networks", batches=3, width=128, images=96, epochs=2)
+@Size("class", 8, "small networks, trained on 400 photographs", batches=10, width=256, images=400, epochs=3, first=16)
+@Size("night", 12, "small networks, trained on 5,000 photographs", batches=40, images=5_000, epochs=10, first=1_012)
 def labels(trial: Trial, batches: int, images: int, epochs: int, width: int = 384) -> Values:
     """Share of the labels of four images that each rule reads off the last layer: fresh and trained victims, labels distinct or drawn."""
     victims = {
@@ -57,9 +57,9 @@ def share_of_labels(rule: str, model: nn.Module, batches: list[tuple[Tensor, Ten
     return statistics.mean(found)
 
 
-@experiment("gradvit.exchanged_patches", on=partial(client, size=2),
-    smoke=Size(1, "a fresh small ViT", width=128), class_=Size(16, "a fresh small ViT")
-)  # fmt: skip
+@experiment("gradvit.exchanged_patches", on=partial(client, size=2))
+@Size("smoke", 1, "a fresh small ViT", width=128)
+@Size("class", 16, "a fresh small ViT")
 def exchanged_patches(trial: Trial, width: int = 384) -> Values:
     """Eq. 3 of the true batch with two neighbouring patches exchanged, as a share of that of noise."""
     images, noise, moved = trial.images, random_noise(trial), trial.images.clone()
@@ -88,12 +88,11 @@ def ablation_rows(steps: int, **changes: Any) -> dict[str, GradientMatching]:
     }
 
 
-@experiment("gradvit.ablation",
-    smoke=Size(1, SHORT.format(3), steps=3, width=96),
-    class_=Size(8, SHORT.format(20), steps=20, width=256),
-    night=Size(12, SHORT.format(600), steps=600),
-    gpu=Size(5, "fresh ViT-B/16, batches of 4 of 224 pixels, 2,000 steps", steps=2_000, batch=4, large=True),
-)  # fmt: skip
+@experiment("gradvit.ablation")
+@Size("smoke", 1, SHORT.format(3), steps=3, width=96)
+@Size("class", 8, SHORT.format(20), steps=20, width=256)
+@Size("night", 12, SHORT.format(600), steps=600)
+@Size("gpu", 5, "fresh ViT-B/16, batches of 4 of 224 pixels, 2,000 steps", steps=2_000, batch=4, large=True)
 def ablation(
     repeat: int, steps: int, batch: int = 2, width: int = 384, large: bool = False, device: str = "cpu"
 ) -> Values:
@@ -115,11 +114,10 @@ def ablation(
         yield f"picture[photographs_and_rows, {name}]", tiled(pictures)
 
 
-@experiment("gradvit.attacks", on=partial(client, size=2),
-    smoke=Size(1, "small trained networks, 3 steps", steps=3, images=96, epochs=2, width=96),
-    class_=Size(8, "small trained networks, batches of 2, 20 steps", steps=20, width=256, images=400, epochs=3),
-    night=Size(12, "small trained networks, batches of 2, 600 steps", steps=600, images=5_000, epochs=10),
-)  # fmt: skip
+@experiment("gradvit.attacks", on=partial(client, size=2))
+@Size("smoke", 1, "small trained networks, 3 steps", steps=3, images=96, epochs=2, width=96)
+@Size("class", 8, "small trained networks, batches of 2, 20 steps", steps=20, width=256, images=400, epochs=3)
+@Size("night", 12, "small trained networks, batches of 2, 600 steps", steps=600, images=5_000, epochs=10)
 def attacks(trial: Trial, steps: int, images: int, epochs: int, width: int = 384) -> Values:
     """Table 1: GradViT beside other attacks, on a small trained ViT (of either scale) and a small trained ResNet. No registration."""
     yield from trial.guesses(which=SCORES)
@@ -158,11 +156,10 @@ def rivals(name: str, model: Any, steps: int) -> dict[str, tuple[GradientMatchin
     return methods
 
 
-@experiment("gradvit.patch_size", on=partial(client, size=2),
-    smoke=Size(1, SHORT.format(2), steps=2, width=64),
-    class_=Size(8, SHORT.format(20), steps=20),
-    night=Size(12, SHORT.format(600), steps=600),
-)  # fmt: skip
+@experiment("gradvit.patch_size", on=partial(client, size=2))
+@Size("smoke", 1, SHORT.format(2), steps=2, width=64)
+@Size("class", 8, SHORT.format(20), steps=20)
+@Size("night", 12, SHORT.format(600), steps=600)
 def patch_size(trial: Trial, steps: int, width: int = 192) -> Values:
     """Section 6.2: the same small ViT with patches of 4 and of 8 pixels. GradViT without image prior, whose steps are the cheaper."""
     yield from trial.guesses(which=SCORES)
@@ -173,11 +170,10 @@ def patch_size(trial: Trial, steps: int, width: int = 192) -> Values:
             yield from trial.scores(f"patch_{side}, {name}", found, SCORES)
 
 
-@experiment("gradvit.batches",
-    smoke=Size(1, "a small ViT, 2 steps", steps=2, sizes=[1, 2, 4], distractors=64, width=96),
-    class_=Size(8, "a small ViT, 20 steps", steps=20, width=256, sizes=[1, 2, 4], distractors=200),
-    night=Size(12, "a small ViT, 600 steps", steps=600, sizes=[1, 2, 4, 8], distractors=2_000),
-)  # fmt: skip
+@experiment("gradvit.batches")
+@Size("smoke", 1, "a small ViT, 2 steps", steps=2, sizes=[1, 2, 4], distractors=64, width=96)
+@Size("class", 8, "a small ViT, 20 steps", steps=20, width=256, sizes=[1, 2, 4], distractors=200)
+@Size("night", 12, "a small ViT, 600 steps", steps=600, sizes=[1, 2, 4, 8], distractors=2_000)
 def batches(
     repeat: int, steps: int, sizes: list[int], distractors: int, width: int = 384, device: str = "cpu"
 ) -> Values:
@@ -205,13 +201,12 @@ def batches(
     yield "picture[one_photograph_by_batch_size]", tiled([torch.cat(pictures)])
 
 
-@experiment("gradvit.faces", data=("orl", "cifar10"),
-    smoke=Size(1, "a small grey ViT, 2 steps", steps=2, width=64, others=40),
-    class_=Size(8, "a small grey ViT of 32 pixels, 20 steps", steps=20, others=40),
-    night=Size(12, "a small grey ViT of 32 pixels, 600 steps", steps=600, others=320),
-    gpu=Size(12, "a fresh face Transformer, 2,000 steps", steps=2_000, others=320, large=True),
-    paper=Size(12, "a fresh face Transformer", steps=120_000, others=320, large=True),
-)  # fmt: skip
+@experiment("gradvit.faces", data=("orl", "cifar10"))
+@Size("smoke", 1, "a small grey ViT, 2 steps", steps=2, width=64, others=40)
+@Size("class", 8, "a small grey ViT of 32 pixels, 20 steps", steps=20, others=40)
+@Size("night", 12, "a small grey ViT of 32 pixels, 600 steps", steps=600, others=320)
+@Size("gpu", 12, "a fresh face Transformer, 2,000 steps", steps=2_000, others=320, large=True)
+@Size("paper", 12, "a fresh face Transformer", steps=120_000, others=320, large=True)
 def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = False, device: str = "cpu") -> Values:
     """Table S.1 and Figure S.1: one photograph each of four and of eight people of ORL, the four among the eight.
 

@@ -17,11 +17,11 @@ from privlab.experiments.victims.batches import client, gradvit, search, trained
 ADAM = (Term("gradients", 1.0, objectives.cosine_distance),)
 
 
-@experiment("batch_family.ways",
-    smoke=Size(1, "a small ViT, 16 x 16 pixels, 1 step of L-BFGS", steps=1, sizes=[2, 3], side=16, patch=4, width=128, passes=8),
-    class_=Size(8, "a fresh small ViT, 2 steps of L-BFGS (some 40 evaluations)", steps=2, width=256, sizes=[2, 3]),
-    night=Size(12, "a fresh small ViT, 15 steps of L-BFGS (some 300 evaluations)", steps=15, sizes=[2, 3, 4]),
-)  # fmt: skip
+@experiment("batch_family.ways")
+@Size("smoke", 1, "a small ViT, 16 x 16 pixels, 1 step of L-BFGS",
+    steps=1, sizes=[2, 3], side=16, patch=4, width=128, passes=8)  # fmt: skip
+@Size("class", 8, "a fresh small ViT, 2 steps of L-BFGS (some 40 evaluations)", steps=2, width=256, sizes=[2, 3])
+@Size("night", 12, "a fresh small ViT, 15 steps of L-BFGS (some 300 evaluations)", steps=15, sizes=[2, 3, 4])
 def ways(
     repeat: int, steps: int, sizes: list[int], side: int = 32, patch: int = 8, width: int = 384, passes: int = 0,
     device: str = "cpu",
@@ -58,11 +58,10 @@ def ways(
         yield f"picture[photographs_and_ways, {key}]", tiled(pictures)
 
 
-@experiment("batch_family.harder_victims", on=partial(client, size=2),
-    smoke=Size(1, "small ViTs, 1 step of L-BFGS", steps=1, images=96, epochs=2, width=256, passes=8),
-    class_=Size(8, "small ViTs, 2 steps of L-BFGS (some 40 evaluations)", steps=2, width=256, images=400, epochs=3),
-    night=Size(12, "small ViTs, 15 steps of L-BFGS (some 300 evaluations)", steps=15, images=5_000, epochs=10),
-)  # fmt: skip
+@experiment("batch_family.harder_victims", on=partial(client, size=2))
+@Size("smoke", 1, "small ViTs, 1 step of L-BFGS", steps=1, images=96, epochs=2, width=256, passes=8)
+@Size("class", 8, "small ViTs, 2 steps of L-BFGS (some 40 evaluations)", steps=2, width=256, images=400, epochs=3)
+@Size("night", 12, "small ViTs, 15 steps of L-BFGS (some 300 evaluations)", steps=15, images=5_000, epochs=10)
 def harder_victims(trial: Trial, steps: int, images: int, epochs: int, width: int = 384, passes: int = 0) -> Values:
     """Searches inside the family of a batch of two where they have a harder time: timm's position embedding, and a ViT that has learnt."""
     victims = {

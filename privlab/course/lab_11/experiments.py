@@ -27,20 +27,19 @@ _DOGS: Settings = dict(  # Figure 5
 )  # fmt: skip
 
 
-@experiment("model_inversion.skips", on=People.of, data=("orl",),
-    smoke=Size(2, "8 people, networks of four blocks, 8 epochs",
-        stage=STAGE["smoke"], networks=dict(resnet="tiny"), variants=["skip_1", "skip_4"], plain=["vgg"], stops=[3], pictures=2),
-    class_=Size(8, f"a narrow ResNet-18 and others, 30 epochs; {ORL}", first=20,
-        stage=STAGE["class"], networks=same("resnet"), variants=STAGES, plain=["vgg", "resnet_fine"], stops=[4, 8], pictures=20),
-    night=Size(16, f"four narrow ResNets, a DenseNet, an EfficientNet and a VGG, 40 epochs; {ORL}",
-        stage=STAGE["night"], networks=_OURS, variants=STAGES, plain=["vgg", "resnet_fine"], stops=[2, 4, 6, 8, 10, 15, 20], pictures=20,
-        others=same("efficientnet")),
-    gpu=Size(5, "ResNet-18 and 50, 64 pixels; draws of 20 of ORL's 40 people",
-        stage=STAGE["gpu"], networks=same("resnet_18", "resnet_50"), variants=STAGES, plain=["vgg_16"], stops=[10, 20], pictures=20),
-    paper=Size(3, "FaceScrub, the paper's networks and StyleGAN", own=True,
-        stage=STAGE["paper"], networks=same(*RESNETS, *DENSENETS), variants=STAGES[:3], plain=["vgg_16", "vgg_19"], stops=[20, 40, 60],
-        pictures=20, others=dict(efficientnet="efficientnet_b0"), more=[_DOGS]),
-)  # fmt: skip
+@experiment("model_inversion.skips", on=People.of, data=("orl",))
+@Size("smoke", 2, "8 people, networks of four blocks, 8 epochs",
+    stage=STAGE["smoke"], networks=dict(resnet="tiny"), variants=["skip_1", "skip_4"], plain=["vgg"], stops=[3], pictures=2)  # fmt: skip
+@Size("class", 8, f"a narrow ResNet-18 and others, 30 epochs; {ORL}", first=20,
+    stage=STAGE["class"], networks=same("resnet"), variants=STAGES, plain=["vgg", "resnet_fine"], stops=[4, 8], pictures=20)  # fmt: skip
+@Size("night", 16, f"four narrow ResNets, a DenseNet, an EfficientNet and a VGG, 40 epochs; {ORL}",
+    stage=STAGE["night"], networks=_OURS, variants=STAGES, plain=["vgg", "resnet_fine"], stops=[2, 4, 6, 8, 10, 15, 20], pictures=20,
+    others=same("efficientnet"))  # fmt: skip
+@Size("gpu", 5, "ResNet-18 and 50, 64 pixels; draws of 20 of ORL's 40 people", pictures=20,
+    stage=STAGE["gpu"], networks=same("resnet_18", "resnet_50"), variants=STAGES, plain=["vgg_16"], stops=[10, 20])  # fmt: skip
+@Size("paper", 3, "FaceScrub, the paper's networks and StyleGAN", own=True,
+    stage=STAGE["paper"], networks=same(*RESNETS, *DENSENETS), variants=STAGES[:3], plain=["vgg_16", "vgg_19"], stops=[20, 40, 60],
+    pictures=20, others=dict(efficientnet="efficientnet_b0"), more=[_DOGS])  # fmt: skip
 def skips(
     here: People, networks: Mapping[str, str], variants: Sequence[str], plain: Sequence[str], stops: Sequence[int],
     pictures: int, others: Mapping[str, str] = {}, more: Sequence[Settings] = (),
@@ -102,11 +101,12 @@ def _cut(network: str, variant: str, people: int) -> Cut:
     return ((max(models.skip_connections.stages(models.build(zoo_name, people, **changes))), 0),)
 
 
-@experiment("model_inversion.identities", on=People.of, data=("orl",),
-    smoke=Size(2, "8 people, 8 epochs", stage=STAGE["smoke"], network="tiny", epochs=2),
-    class_=Size(8, "a narrow ResNet-18 and a narrow RepVGG-A0, trained for seconds", stage=STAGE["class"], network="resnet", epochs=4),
-    paper=Size(3, "ResNet-101 and RepVGG-A0 on FaceScrub", own=True, stage=STAGE["paper"], network="resnet_101", epochs=100),
-)  # fmt: skip
+@experiment("model_inversion.identities", on=People.of, data=("orl",))
+@Size("smoke", 2, "8 people, 8 epochs", stage=STAGE["smoke"], network="tiny", epochs=2)
+@Size("class", 8, "a narrow ResNet-18 and a narrow RepVGG-A0, trained for seconds",
+    stage=STAGE["class"], network="resnet", epochs=4)  # fmt: skip
+@Size("paper", 3, "ResNet-101 and RepVGG-A0 on FaceScrub",
+    own=True, stage=STAGE["paper"], network="resnet_101", epochs=100)  # fmt: skip
 def identities(here: People, network: str, epochs: int) -> Values:
     """What needs no statistics: a gradient's two parts at a block, and a RepVGG beside the plain network it folds into, in float64."""
     how = replace(here.recipe, epochs=epochs, warmup_epochs=1)

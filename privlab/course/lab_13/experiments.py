@@ -43,13 +43,13 @@ SWAPS: dict[str, Settings] = {
 SWAPS["all_three"] = {name: value for changes in SWAPS.values() for name, value in changes.items()}
 
 
-@experiment("defences.one_update",
-    smoke=Size(2, "a small ViT, searches of 3 steps", ways=["even", "leaky"], attack="annealed", steps=3, **SOME),
-    class_=Size(8, "a small ViT (1.2 M parameters), L-BFGS of 2 outer steps", first=20, ways=WAYS, steps=2, **SOME, **LBFGS),
-    night=Size(20, "a small ViT (1.2 M parameters), L-BFGS of 4 outer steps", steps=4, **SMALL, **FULL, **LBFGS),
-    gpu=Size(12, "a ViT-S of 4 x 4 patches", steps=10, **VIT_S, **FULL, **LBFGS),
-    paper=Size(12, "a ViT-B of 4 x 4 patches", steps=20, **VIT_B, **FULL, **LBFGS),
-)  # fmt: skip
+@experiment("defences.one_update")
+@Size("smoke", 2, "a small ViT, searches of 3 steps", ways=["even", "leaky"], attack="annealed", steps=3, **SOME)
+@Size("class", 8, "a small ViT (1.2 M parameters), L-BFGS of 2 outer steps", first=20,
+    ways=WAYS, steps=2, **SOME, **LBFGS)  # fmt: skip
+@Size("night", 20, "a small ViT (1.2 M parameters), L-BFGS of 4 outer steps", steps=4, **SMALL, **FULL, **LBFGS)
+@Size("gpu", 12, "a ViT-S of 4 x 4 patches", steps=10, **VIT_S, **FULL, **LBFGS)
+@Size("paper", 12, "a ViT-B of 4 x 4 patches", steps=20, **VIT_B, **FULL, **LBFGS)
 def one_update(
     repeat: int, levels: list[float], strengths: list[float], ways: list[str], rows: list[str], embeddings: list[str],
     device: str = "cpu", **of: Any,
@@ -101,15 +101,15 @@ def one_update(
     yield "picture[photograph_guess_matrix]", tiled([pictures])
 
 
-@experiment("defences.training_cost", on=Pair,
-    smoke=Size(2, "victims of 48 images, 2 epochs",
-        rows=["largest_1_percent", "position_withheld"], members=48, epochs=2, stops=[1], **LITTLE),
-    class_=Size(8, "small ViTs on 200 images, 6 epochs, which have learnt little", first=20,
-        rows=["largest_1_percent"], members=200, epochs=6, stops=[1, 2, 3, 4], **LITTLE),
-    night=Size(20, "small ViTs on 500 images, 15 epochs", members=500, epochs=15, stops=[1, 2, 3, 4, 6, 8, 11], **SMALL, **ALL),
-    gpu=Size(8, "ViT-S on 2,000 images, 20 epochs", members=2_000, epochs=20, stops=[3, 6, 10, 15], **VIT_S, **ALL),
-    paper=Size(8, "ViT-B on 2,500 images, 60 epochs", members=2_500, epochs=60, stops=[5, 10, 20, 40], **VIT_B, **ALL),
-)  # fmt: skip
+@experiment("defences.training_cost", on=Pair)
+@Size("smoke", 2, "victims of 48 images, 2 epochs",
+    rows=["largest_1_percent", "position_withheld"], members=48, epochs=2, stops=[1], **LITTLE)  # fmt: skip
+@Size("class", 8, "small ViTs on 200 images, 6 epochs, which have learnt little", first=20,
+    rows=["largest_1_percent"], members=200, epochs=6, stops=[1, 2, 3, 4], **LITTLE)  # fmt: skip
+@Size("night", 20, "small ViTs on 500 images, 15 epochs",
+    members=500, epochs=15, stops=[1, 2, 3, 4, 6, 8, 11], **SMALL, **ALL)  # fmt: skip
+@Size("gpu", 8, "ViT-S on 2,000 images, 20 epochs", members=2_000, epochs=20, stops=[3, 6, 10, 15], **VIT_S, **ALL)
+@Size("paper", 8, "ViT-B on 2,500 images, 60 epochs", members=2_500, epochs=60, stops=[5, 10, 20, 40], **VIT_B, **ALL)
 def training_cost(
     pair: Pair, model: str, changes: Settings, stops: list[int], rows: list[str], ways: list[str], embeddings: list[str],
     private: bool,
@@ -137,17 +137,16 @@ def training_cost(
         yield f"auc_if_stopped[{name}]", if_stopped(task, path)
 
 
-@experiment("defences.design_swaps",
-    smoke=Size(2, "a quarter of the width, searches of 2 steps",
-        changes=QUARTER, which=["as_it_is", "all_three"], searches=dict(annealed=2), members=32, epochs=2),
-    class_=Size(8, "a quarter of step 12's width and one block a stage, 200 images, 6 epochs, 40 steps", first=20,
-        changes=QUARTER, which=["as_it_is", "three_relus", "all_three"], searches=dict(annealed=40, quasi_newton=1),
-        members=200, epochs=6),
-    night=Size(20, "a quarter of step 12's width and one block a stage, 1,000 images, 40 epochs, 400 steps",
-        changes=QUARTER, which=[*SWAPS], searches=dict(annealed=400, quasi_newton=4), members=1_000, epochs=40),
-    gpu=Size(8, "step 12 of the morph at its own width",
-        changes={}, which=[*SWAPS], searches=dict(annealed=1_000, quasi_newton=10), members=2_000, epochs=20),
-)  # fmt: skip
+@experiment("defences.design_swaps")
+@Size("smoke", 2, "a quarter of the width, searches of 2 steps",
+    changes=QUARTER, which=["as_it_is", "all_three"], searches=dict(annealed=2), members=32, epochs=2)  # fmt: skip
+@Size("class", 8, "a quarter of step 12's width and one block a stage, 200 images, 6 epochs, 40 steps", first=20,
+    changes=QUARTER, which=["as_it_is", "three_relus", "all_three"], searches=dict(annealed=40, quasi_newton=1),
+    members=200, epochs=6)  # fmt: skip
+@Size("night", 20, "a quarter of step 12's width and one block a stage, 1,000 images, 40 epochs, 400 steps",
+    changes=QUARTER, which=[*SWAPS], searches=dict(annealed=400, quasi_newton=4), members=1_000, epochs=40)  # fmt: skip
+@Size("gpu", 8, "step 12 of the morph at its own width",
+    changes={}, which=[*SWAPS], searches=dict(annealed=1_000, quasi_newton=10), members=2_000, epochs=20)  # fmt: skip
 def design_swaps(
     repeat: int, changes: Settings, which: list[str], searches: Mapping[str, int], members: int, epochs: int,
     device: str = "cpu",
