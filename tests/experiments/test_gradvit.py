@@ -3,7 +3,7 @@
 import torch
 
 from privlab.course.lab_07 import experiments as gradvit
-from privlab.experiments.victims import batch_family, batches
+from privlab.experiments.victims import batches
 
 
 def test_batches_are_nested_of_different_classes_and_new_in_every_repeat():
@@ -27,7 +27,7 @@ def test_rows_of_the_ablation_add_one_term_each_and_registration_last():
 def test_a_family_holds_its_batch_and_the_guess_is_one_for_all():
     trial = batches.client(0, 2)
     model = batches.vit(trial.number, 1.0, width=256)
-    _, start, known = batch_family.family(model, trial.leak(model), trial.images, trial.number)
+    _, start, known = batches.family(model, trial.leak(model), trial.images, trial.number)
     assert start.shape == trial.images.shape
     torch.testing.assert_close(known["nearest_point"], trial.images.double(), atol=1e-3, rtol=0)
     torch.testing.assert_close(known["guess"][0], known["guess"][1])

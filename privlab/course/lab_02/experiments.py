@@ -24,7 +24,7 @@ def fleet(
     block = draw(repeat, images, models, unseen=unseen)
     for family in ("resnet", "swin"):
         said, of = answers(FAMILIES[families][family], block, recipe, device=device), f"cifar10, {family}"
-        yield from said.knows(of).items()
+        yield from said.knows(of)
         yield from rated(of, {**said.scores(), "offline": said.ratios(online=False)}, said.members)
         for count in (6, 8, 16, 32, 64):
             for kind, scores in by_count(said, count).items() if count <= models else ():

@@ -7,6 +7,7 @@ import itertools
 import math
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,8 +19,8 @@ from privlab.course.lab_06 import sense_of_place
 from privlab.course.lab_06.searches import FOUR, another_embedding, attack, fall, final, invert
 from privlab.experiments import Size, Trial, experiment, tiled
 from privlab.experiments.protocol import Settings, Values
-from privlab.experiments.victims import batch_family
 from privlab.experiments.victims.april import OWN_DRAW, trial_of, victim
+from privlab.experiments.victims.batches import CURVED, family, lbfgs
 
 SCORES = "psnr ssim mse"  # mse in the unit that fits the printed SSIM of Table 1
 A, B = (
@@ -291,17 +292,22 @@ def fixed_sinusoid(trial: Trial, steps: int, restarts: int, shape: Settings) -> 
     scale 1, as many directions are hidden: a control. Where the algebra leaves none open its answer counts.
     """
     yield from trial.guesses("cifar10, ", SCORES)
-    rows, seeds = [trial.images], [(k + 1) * OWN_DRAW + trial.number for k in range(restarts)]
+    rows = [trial.images]
     for kind, (embedding, formats) in BEHIND.items():
         for sent in formats:
-            model = victim(trial, "b", getattr(torch, sent), **shape, **embedding)
+            model, found = victim(trial, "b", getattr(torch, sent), **shape, **embedding), []
             leak = replace(trial.leak(model), labels=None)
-            hidden, images = batch_family.inside(model, leak, trial.images, seeds, steps, ROUNDED[sent])
-            rows.append(images["inside"].cpu().float().clamp(0, 1))
-            yield f"hidden[{kind}, {sent}]", hidden
-            for name, found in images.items():
-                truth = trial.images.to(found.dtype)
-                yield f"psnr[{name}, {kind}, {sent}]", metrics.psnr(found.cpu().clamp(0, 1), truth)
+            for seed in (k * OWN_DRAW + trial.number for k in range(1, restarts + 1)):
+                space, start, known = family(model, leak, trial.images, seed, ROUNDED[sent])
+                if space.hidden:
+                    how: dict[str, Any] = dict(start=start, space=space, snapshots=0, progress=False)
+                    found.append(lbfgs(steps, CURVED).run(model, leak, **how))
+            known["inside"] = min(found, key=lambda result: result.score).images if found else known["guess"]
+            rows.append(known["inside"].cpu().float().clamp(0, 1))
+            yield f"hidden[{kind}, {sent}]", space.hidden
+            for name, image in known.items():
+                psnr = metrics.psnr(image.cpu().clamp(0, 1), trial.images.to(image.dtype))
+                yield f"psnr[{name}, {kind}, {sent}]", psnr
     yield "picture[photograph_and_inside]", tiled([rows])
 
 

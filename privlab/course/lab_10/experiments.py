@@ -195,9 +195,9 @@ def membership(
     sample, looks = shadow_fleets.draw(repeat, images, models), {}
     for name, changes in MEMBERS.items():
         said = shadow_fleets.answers(("morph_9", {**shape, **changes}), sample, recipe, every, device)
-        yield from said.knows(name).items()
+        yield from said.knows(name)
         looks[name] = [shadow_fleets.look(said, epoch) for epoch in sorted(said.logits)]
-    for metric, what, kind, matched in shadow_fleets.at_one_level(looks):
+    for metric, kind, matched in shadow_fleets.at_one_level(looks):
         for name, rows in looks.items():
-            yield f"{metric}[{name}, {kind}]", rows[-1][what]
+            yield f"{metric}[{name}, {kind}]", rows[-1][metric]
             yield f"{metric}_at_matched_gap[{name}, {kind}]", matched[name]

@@ -34,6 +34,11 @@ RECIPE: dict[str, Settings] = {  # by size
     "night": dict(epochs=80, batch_size=64, lr=1e-3, warmup_epochs=2, precision="auto"),
     "paper": RECIPES["zhang2024_membership"].settings(),
 }
+LEAKS = {
+    "attack_acc": "network",
+    "auc": "likelihood_ratio",
+    "tpr_at_fpr_0p01": "likelihood_ratio",
+}  # metric of a look -> attack
 PROOF = "0.3 M parameters, 100 images a model, 2 epochs: it proves the code"  # what smoke stands for
 
 
@@ -127,18 +132,15 @@ class Answers:
         margin = self.margins()[..., 0]  # orders images as the loss does
         return {"likelihood_ratio": self.ratios(), "loss_threshold": margin, "right_or_wrong": torch.stack(right)}
 
-    def knows(self, of: str) -> dict[str, Tensor]:
+    def knows(self, of: str) -> Values:
         """How well the models know their images, by the names of the values.  of: the first keys of each name, "cifar10, swin".
 
         The gap is the overfitting level, mean over the models: train less test accuracy (Zhang et al. 2024, section 4.2).
         """
         train, test = self.accuracies()
-        worst = train.min()  # of the model that knows its images least
-        return {
-            f"train_acc[{of}]": worst,
-            f"task_acc[{of}]": test.mean(),
-            f"train_test_gap[{of}]": (train - test).mean(),
-        }
+        yield f"train_acc[{of}]", train.min()  # of the model that knows its images least
+        yield f"task_acc[{of}]", test.mean()
+        yield f"train_test_gap[{of}]", (train - test).mean()
 
 
 def answers(architecture: Architecture, images: Draw, recipe: Settings, every: int = 0, device: str = "cpu") -> Answers:
@@ -146,8 +148,7 @@ def answers(architecture: Architecture, images: Draw, recipe: Settings, every: i
 
     recipe: settings of a `training.Recipe`.  every: epochs between two looks; 0 for the last one alone.
     """
-    name, changes = architecture
-    how = training.Recipe(**recipe)
+    (name, changes), how = architecture, training.Recipe(**recipe)
     fleet = shadow_models.make(
         name, how, (images.pixels, images.labels), images.keep, model={**changes, "num_classes": 10},
         normalise=data.NORMALISE["cifar10"], seed=images.seed, at=range(every, how.epochs, every) if every else (),
@@ -207,10 +208,7 @@ def rated(of: str, scores: Mapping[str, Tensor], members: Tensor) -> Values:
 
 
 def by_network(said: Answers, victim: int, epoch: int | None = None, sort: bool = False, epochs: int = 50) -> float:
-    """Accuracy of the paper's attack: a network that has learnt from the shadow model's answers who is a member.
-
-    epoch: of the victim's training.  epochs: of the network's own, at most.
-    """
+    """Accuracy of the paper's attack, a network that learns from the shadow model's answers who is a member.  epochs: of its training."""
     attack = network_based.network(*said.of(said.shadow(victim), epoch), sort=sort, epochs=epochs)
     logits, labels, members = said.of(victim, epoch)
     return roc.accuracy(attack(logits, labels), members, 0.5)
@@ -222,25 +220,25 @@ def accuracy(attack: Callable[..., float], said: Answers, **more: Any) -> float:
 
 
 def look(said: Answers, epoch: int, epochs: int = 50) -> dict[str, float]:
-    """Where a fleet stands after an epoch.  epochs: of the attacking network's training."""
+    """Where a fleet stands after an epoch, by metric.  epochs: of the attacking network's training."""
     train, test = (each.mean().item() for each in said.accuracies(epoch))
     ratio, network = rates(said.ratios(epoch), said.members), accuracy(by_network, said, epoch=epoch, epochs=epochs)
-    attacks = {"network": network, "auc": ratio["auc"], "tpr": ratio["tpr_at_fpr_0p01"]}
-    return {"train": train, "task": test, "level": train - test, **attacks}
+    learnt = {"train_acc": train, "task_acc": test, "train_test_gap": train - test}
+    return {**learnt, "attack_acc": network, **{metric: ratio[metric] for metric in ("auc", "tpr_at_fpr_0p01")}}
 
 
-def at_one_level(looks: Mapping[str, list[dict[str, float]]]) -> Iterator[tuple[str, str, str, dict[str, float]]]:
-    """Metric, its name in a look, kind of attack, and what each network has at one overfitting level.  looks: network -> its looks."""
-    for metric, what, kind, chance in (  # chance: of an untrained network, which leaks nothing
-        ("attack_acc", "network", "network", 0.5),
-        ("auc", "auc", "likelihood_ratio", 0.5),
-        ("tpr_at_fpr_0p01", "tpr", "likelihood_ratio", 1.0),
-    ):
-        curves = {of: ([look["level"] for look in each], [look[what] for look in each]) for of, each in looks.items()}
-        yield metric, what, kind, at_matched_gap(curves, dict.fromkeys(curves, chance))
+def at_one_level(looks: Mapping[str, list[dict[str, float]]]) -> Iterator[tuple[str, str, dict[str, float]]]:
+    """Metric, kind of attack, and what each network has at one overfitting level.  looks: network -> its looks."""
+    for metric, kind in LEAKS.items():
+        chance = 1.0 if metric == "tpr_at_fpr_0p01" else 0.5  # of an untrained network, which leaks nothing
+        curves = {
+            of: tuple([look[what] for look in each] for what in ("train_test_gap", metric))
+            for of, each in looks.items()
+        }
+        yield metric, kind, at_matched_gap(curves, dict.fromkeys(curves, chance))
 
 
-def at_matched_gap(curves: Mapping[str, tuple[Any, Any]], untrained: Mapping[str, float]) -> dict[str, float]:
+def at_matched_gap(curves: Mapping[str, Sequence[Any]], untrained: Mapping[str, float]) -> dict[str, float]:
     """Each curve's mean over the overfitting levels that all of them went through, with straight lines between the looks.
 
     curves: name -> (overfitting levels, values of an attack), rows of a number a look.
