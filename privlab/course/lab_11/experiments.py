@@ -14,11 +14,6 @@ from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims.private_people import DENSENETS, NETWORKS, ORL, RESNETS, STAGE, People, same
 
 Cut = tuple[tuple[int, int], ...]  # (stage, what its skips are multiplied by)
-CUTS: dict[str, Cut] = {
-    "full": (),
-    **{f"skip_{stage}": ((stage, 0),) for stage in (1, 2, 3, 4)},
-    "none_left": ((1, 0), (2, 0), (3, 0), (4, 0)),
-}
 STAGES = ["skip_1", "skip_2", "skip_4", "none_left"]
 _OURS = same("resnet", "resnet_shallow", "resnet_deep", "resnet_wide", "densenet")
 _DOGS: Settings = dict(  # Figure 5
@@ -54,23 +49,21 @@ def skips(
     yield f"attacc[{faces}, random_face]", here.random_face()
     for label, network in {**networks, **others}.items():
         name = f"{faces}, {label}"
-        whole = here.network(network, at=stops)
-        along = here.along(whole, stops)
-        shown = {"full": (whole, along[-1])}
+        along = here.attacked(network, at=stops)
+        shown = {"full": along[-1]}
         for variant in ["skip_last"] if label in others else variants:
-            fleet = here.network(network, dict(skips=_cut(network, variant, here.people)))
-            shown[variant] = fleet, here.inverted(fleet)
-            yield f"attacc_if_stopped[{name}, {variant}]", here.if_stopped(shown[variant][1].acc, along)
+            (shown[variant],) = here.attacked(network, dict(skips=_cut(network, variant, here.people)))
+            yield f"attacc_if_stopped[{name}, {variant}]", here.if_stopped(shown[variant].acc, along)
         yield f"attacc[{name}, first_choice]", along[-1].first
-        for variant, (fleet, one) in shown.items():
+        for variant, one in shown.items():
             yield from one.rates(f"{name}, {variant}")
             yield f"likelihood[{name}, {variant}]", one.likelihood
             yield f"dist_eval[{name}, {variant}]", one.dist_eval
-            back = gradient_flow.input_norms(fleet.model(0), one.result.first, one.result.targets, losses.poincare)
+            back = gradient_flow.input_norms(one.fleet.model(0), one.result.first, one.result.targets, losses.poincare)
             yield f"gradient_norm[{name}, {variant}, input]", back.median().item()
-        yield f"picture[photograph_then_variants, {label}]", here.strip(*(one for _, one in shown.values()))
+        yield f"picture[photograph_then_variants, {label}]", here.strip(*shown.values())
     for network in plain:
-        yield from here.inverted(here.network(network)).rates(f"{faces}, {network}, full")
+        yield from here.attacked(network)[0].rates(f"{faces}, {network}, full")
     if pictures:
         yield from noise(here, here.network(next(iter(networks.values())), at=stops).model(0), pictures)
     for settings in more:  # numbers alone: its strips would have the names of those above
@@ -94,9 +87,11 @@ def noise(here: People, victim: Callable[[Tensor], Tensor], pictures: int) -> Va
 
 
 def _cut(network: str, variant: str, people: int) -> Cut:
-    """The stages that a variant is without; the last one that has skips for skip_last."""
+    """The stages that a variant is without: one, all, or for skip_last the last one that has skips."""
+    if variant == "none_left":
+        return tuple((stage, 0) for stage in (1, 2, 3, 4))
     if variant != "skip_last":
-        return CUTS[variant]
+        return ((int(variant.removeprefix("skip_")), 0),)
     zoo_name, changes = NETWORKS[network]
     return ((max(models.skip_connections.stages(models.build(zoo_name, people, **changes))), 0),)
 

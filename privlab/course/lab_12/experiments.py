@@ -15,7 +15,7 @@ from privlab.experiments import Size, experiment, tiled
 from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims import private_people
 from privlab.experiments.victims.private_people import DENSENETS, ORL, RESNETS, STAGE, People, Reconstruction, same
-from privlab.training import RECIPES
+from privlab.training import RECIPES, Recipe
 
 GROUPED = dict(norm_layer="groupnorm1")  # DP-SGD bounds what one image does, which a BatchNorm does not allow
 OURS = ["none", "rolss", "ssf", "tts", "bido", "mid"]
@@ -26,33 +26,26 @@ STUDENTS: dict[str, Settings] = {
 }
 
 
-def kinds(epochs: int, full: int) -> dict[str, Settings]:
-    """What each kind of network changes: defences, the network's own settings, how many times as long it is trained.
+def kinds(recipe: Recipe, full: int) -> dict[str, Settings]:
+    """What each kind of network changes, as `People.attacked` takes it.
 
     full: epochs before TTS takes the skips away. BiDO's and MID's weights were chosen at a look at another draw of people.
     """
-    bido, rolss = regularisers.bido(2, 20), architecture.rolss()
+    bido, rolss, longer = regularisers.bido(2, 20), architecture.rolss(), replace(recipe, epochs=3 * recipe.epochs)
     return {
         "none": {},
         "rolss": dict(defences=(rolss,)),
         "rolss_plus": dict(defences=(architecture.rolss_plus(),)),
         "ssf": dict(defences=(architecture.ssf(),)),
-        "tts": dict(defences=(architecture.tts(full, epochs - full),)),
+        "tts": dict(defences=(architecture.tts(full, recipe.epochs - full),)),
         "bido": dict(defences=(bido,)),
         "mid": dict(defences=(regularisers.mid(0.05, 64),)),
         "bido_plus_rolss": dict(defences=(bido, rolss)),
         "groupnorm": dict(changes=GROUPED),
         "dp": dict(changes=GROUPED, defences=(dp_sgd.dp(epsilon=50.0, delta=1e-3),)),
-        "none_longer": dict(longer=3),
-        "groupnorm_longer": dict(changes=GROUPED, longer=3),
+        "none_longer": dict(how=longer),
+        "groupnorm_longer": dict(changes=GROUPED, how=longer),
     }
-
-
-def attacked(here: People, network: str, kind: Settings, at: Sequence[int] = ()) -> list[Reconstruction]:
-    """What the attack brings back from one kind of network after each of these epochs, and at its end."""
-    how = replace(here.recipe, epochs=here.recipe.epochs * kind.get("longer", 1))
-    fleet = here.network(network, kind.get("changes", {}), defences=kind.get("defences", ()), how=how, at=at)
-    return here.along(fleet, at)
 
 
 @experiment("resistant_architectures.defences", on=People.of, data=("orl",))
@@ -74,13 +67,13 @@ def defences(
     yield f"acc[{here.faces}, judge]", 100 * here.judge.accuracy
     yield f"attacc[{here.faces}, random_face]", here.random_face()
     for label, network in networks.items():
-        name, table = f"{here.faces}, {label}", kinds(here.recipe.epochs, min(full, here.recipe.epochs - 1))
-        along = attacked(here, network, table["none"], stops)
+        name, table = f"{here.faces}, {label}", kinds(here.recipe, min(full, here.recipe.epochs - 1))
+        along = here.attacked(network, at=stops)
         yield f"attacc[{name}, first_choice]", along[-1].first
         for epoch, stopped in zip(stops, along[:-1], strict=True):
             yield from stopped.rates(f"{name}, stopped_{epoch}")
         for kind in which:
-            one = along[-1] if kind == "none" else attacked(here, network, table[kind])[0]
+            one = along[-1] if kind == "none" else here.attacked(network, **table[kind])[0]
             yield from one.rates(f"{name}, {kind}")
             if kind != "none":
                 yield f"attacc_if_stopped[{name}, {kind}]", here.if_stopped(one.acc, along)
@@ -105,7 +98,7 @@ def skip_factor(here: People, networks: Mapping[str, str], factors: Sequence[flo
         name, found = f"{here.faces}, {label}", list[Reconstruction]()
         for k in factors:
             cut = () if k == 1 else (architecture.rolss(),) if k == 0 else (architecture.ssf(k),)
-            found += attacked(here, network, dict(defences=cut))
+            found += here.attacked(network, defences=cut)
             yield from found[-1].rates(f"{name}, k_{k:g}".replace(".", "p"))
         for what, values in {"acc": [one.acc for one in found], "attacc": [one.attacc for one in found]}.items():
             flat = len(set(values)) == 1
@@ -123,8 +116,8 @@ def transformers(here: People, networks: Mapping[str, str], epochs: int, stops: 
     slower = here.recipe if here.faces != "orl" else replace(here.recipe, lr=1e-3, warmup_epochs=epochs / 10)
     slower = replace(slower, epochs=epochs)
     for name, network in networks.items():
-        along = here.along(here.network(network, how=slower, at=stops), stops)
-        cut = here.inverted(here.network(network, dict(skips=((1, 0),)), how=slower))
+        along = here.attacked(network, how=slower, at=stops)
+        (cut,) = here.attacked(network, dict(skips=((1, 0),)), how=slower)
         yield from along[-1].rates(f"{here.faces}, {name}")
         yield from cut.rates(f"{here.faces}, {name}_skip_1")
         yield f"attacc[{here.faces}, {name}_first_choice]", along[-1].first
@@ -139,10 +132,9 @@ def transformers(here: People, networks: Mapping[str, str], epochs: int, stops: 
 def judges(here: People, network: str, longer: int, stops: Sequence[int]) -> Values:
     """BatchNorm beside GroupNorm, trained as long, before four judges: two bodies, each with either norm; all see the same pictures."""
     faces, how = here.faces, replace(here.recipe, epochs=here.recipe.epochs * longer)
-    plain, grouped = (here.network(network, norm, how=how, at=stops) for norm in ({}, GROUPED))
-    *early, full = here.along(plain, stops)
-    found = {f"stopped_{epoch}": one for epoch, one in zip(stops, early, strict=True)}
-    found |= {"batchnorm": full, "groupnorm": here.inverted(grouped)}
+    along = [*(f"stopped_{epoch}" for epoch in stops), "batchnorm"]
+    found = dict(zip(along, here.attacked(network, how=how, at=stops), strict=True))
+    found["groupnorm"] = here.inverted(here.network(network, GROUPED, how=how, at=stops))
     for name, one in found.items():
         yield f"acc[{faces}, {name}]", one.acc
         yield f"likelihood[{faces}, {name}]", one.likelihood
@@ -159,7 +151,7 @@ def judges(here: People, network: str, longer: int, stops: Sequence[int]) -> Val
                 path += [(one.acc, seen)] if name != "groupnorm" else []
             stopped = private_people.if_stopped(found["groupnorm"].acc, path)
             yield f"attacc_if_stopped[{faces}, groupnorm, {by}]", stopped
-    yield "picture[photograph_batchnorm_groupnorm]", here.strip(full, found["groupnorm"])
+    yield "picture[photograph_batchnorm_groupnorm]", here.strip(found["batchnorm"], found["groupnorm"])
 
 
 @experiment("resistant_architectures.stronger_attacks", data=("mnist",))
@@ -176,7 +168,7 @@ def stronger_attacks(
     """Five attacks on a whole network and on one with RoLSS, each with a generator that was trained with this very victim's help."""
     seed, small = repeat % 2**31, dict[str, Any]()
     if faces == "mnist":
-        split, normalise = private_people.numbers(each, public, side, seed), data.NORMALISE["mnist"]
+        split, normalise = private_people.numbers(each, public, seed), data.NORMALISE["mnist"]
         body: tuple[str, Settings] = "resnet18", dict(private_people.NARROW, layers=tuple(layers))
         small = dict(growth_rate=12, block_config=(2, 2, 2))
         how = replace(RECIPES["digits"], epochs=epochs, batch_size=min(64, each))
