@@ -28,7 +28,7 @@ from torch import Tensor
 
 from privlab.compute import store
 from privlab.data import load
-from privlab.ledger.evidence import EXACT_PSNR, FIRST, SIZES, checked
+from privlab.ledger.evidence import EXACT_PSNR, FIRST, checked
 
 Settings = Mapping[str, Any]  # plain JSON
 Values = Iterator[tuple[str, Any]]  # a number, or a picture as uint8 (height, width[, 3])
@@ -86,14 +86,6 @@ class Experiment:
         if name not in self.sizes:
             raise ValueError(f"size={name!r}: {self.name} can be measured at {', '.join(self.sizes)}")
         return self.sizes[name]
-
-    def nearest(self, size: str) -> str:
-        """This size, or the largest below it that the experiment has.  Raises ValueError for what is no size."""
-        return [name for name in SIZES[: SIZES.index(checked(size)) + 1] if name in self.sizes][-1]
-
-    def range(self, size: str) -> range:
-        """Numbers of the repeats at this size."""
-        return self.size(size).range
 
     def digest(self, size: str) -> str:
         """What the values of a repeat depend on, in twelve letters: name, protocol, settings, and the hashes of the data."""

@@ -71,7 +71,6 @@ def processes(root):
     ("kills", "jobs", "repeats"),
     [
         pytest.param(3, 1, 20, marks=pytest.mark.check),
-        pytest.param(20, 1, 110, marks=pytest.mark.weekly),
         pytest.param(20, 2, 190, marks=pytest.mark.weekly),
     ],
 )

@@ -17,9 +17,8 @@ from privlab import data, metrics
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import GaussNewton, GradientMatching, Term, objectives, presets
 from privlab.attacks.gradient_inversion.schedules import cosine
-from privlab.experiments import Size, Trial, experiment, tiled
-from privlab.experiments.protocol import Values
-from privlab.experiments.trial import mean_photograph
+from privlab.experiments.protocol import Size, Values, experiment
+from privlab.experiments.trial import Trial, mean_photograph, tiled
 from privlab.experiments.victims import batches as ground
 from privlab.experiments.victims.batches import SCORES, STDS, client, family, gradvit, lbfgs, search, trained, vit
 from privlab.leak import observe
@@ -225,8 +224,8 @@ def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = 
     people = [int(person) for person in torch.randperm(40, generator=draw)]
     places = [10 * person + int(torch.randint(10, (1,), generator=draw)) for person in people[:8]]
     strangers = [10 * person + k for k in range(10) for person in people[8:]][:others]
-    four, eight = (Trial(*portraits(places[:size], side), number, device=device) for size in (4, 8))
-    away, _ = portraits(strangers, side)
+    four, eight = (Trial.of(number, "orl", places[:size], side, device) for size in (4, 8))
+    away = Trial.of(number, "orl", strangers, side).images
     attack = gradvit(steps)
     if large:
         model = four.network("face_transformer", in_chans=1)
@@ -239,12 +238,6 @@ def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = 
         yield f"iip[faces, batch_{size}]", metrics.iip(found, trial.images, away)
         yield f"picture[faces, batch_{size}]", tiled([trial.images, found])
     yield from four.scores("faces, mean_face", away.mean(0, keepdim=True).expand(4, -1, -1, -1), "psnr lpips")
-
-
-def portraits(places: list[int], side: int) -> tuple[Tensor, Tensor]:
-    """Photographs (n, 1, side, side) of ORL and whose they are."""
-    images, people = zip(*(data.load("orl").one(place, size=side) for place in places), strict=True)
-    return torch.cat(images), torch.cat(people)
 
 
 @experiment("batch_family.ways")

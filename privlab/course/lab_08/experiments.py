@@ -38,11 +38,6 @@ ROWS = ("all", "without_first", "without_middle", "without_last", "attention", "
 ALONE = ("only_first", "only_middle", "only_last", "withheld")
 
 
-def client(repeat: int, device: str = "cpu") -> Trial:
-    """The photograph of a repeat: behind those that were looked at when claims were chosen."""
-    return Trial.of(2_000 + repeat, device=device)
-
-
 def victim(trial: Trial, shape: str) -> Any:
     """An untrained ViT whose position embedding has a standard deviation of 1."""
     name, changes = SHAPES[shape]
@@ -95,7 +90,7 @@ def curvature(model: Any, seed: int) -> float:
     return total / 4
 
 
-@experiment("tracing_the_source.parts", on=client)
+@experiment("tracing_the_source.parts", on=Trial.unseen)
 @Size("smoke", 2, FEW, steps=8, **SMALL)
 @Size("class", 8, SOME.format(120), steps=120, **SMALL)
 @Size("night", 6, STOCK.format("S", "1,000", ""), shape="vit_s", steps=1_000, **PAPERS)
@@ -124,7 +119,7 @@ def reached(trial: Trial, attack: GradientMatching, model: nn.Module, names: lis
     return metrics.psnr(trial.search(attack, model, trial.leak(model, names)).images, trial.images).item()
 
 
-@experiment("tracing_the_source.best_weights", on=client)
+@experiment("tracing_the_source.best_weights", on=Trial.unseen)
 @Size("smoke", 1, FEW, shape="three_blocks", steps=8, weights=[1.0, 0.1], chosen=["attention", "mlp"])
 @Size("night", 4, STOCK.format("S", 300, " of a shorter attack"), first=1100,
     shape="vit_s", steps=300, weights=[1.0, 0.1, 10.0], chosen=["attention", "mlp", "norm"])  # fmt: skip
@@ -146,7 +141,7 @@ def best_weights(trial: Trial, shape: str, steps: int, weights: Sequence[float],
         yield f"psnr[{part}_layers, chosen_weight]", theirs[max(mine, key=mine.__getitem__)]
 
 
-@experiment("tracing_the_source.depth", on=client)
+@experiment("tracing_the_source.depth", on=Trial.unseen)
 @Size("smoke", 2, FEW, steps=8, images=64, epochs=2)
 @Size("class", 8, SOME.format(60) + "; trained for 3 epochs on 800 images", steps=60, images=800, epochs=3)
 def depth(trial: Trial, steps: int, images: int, epochs: int) -> Values:

@@ -19,10 +19,7 @@ from privlab.models import morph
 
 KINDS, PATTERNS = ("relu", "gelu"), morph.PATTERNS[::-1]  # 111 first
 PLACES = ("111", "110", "010", "001", "000")  # patterns that are attacked at a fair weight, too
-STEMS: dict[str, Settings] = {
-    "conv_stem": dict(patchify=False, pool=True),
-    "patchify": dict(patchify=True, pool=False),
-}
+STEMS: dict[str, Settings] = {"conv_stem": dict(patchify=False, pool=True), "patchify": dict(patchify=True, pool=False)}
 SWITCHES: dict[str, tuple[Settings, Settings]] = {  # name -> (a ResNet's way, a ConvNeXt's)
     "addition": (dict(activations="111"), dict(activations="110")),
     "stem": (STEMS["conv_stem"], STEMS["patchify"]),

@@ -34,11 +34,8 @@ RECIPE: dict[str, Settings] = {  # by size
     "night": dict(epochs=80, batch_size=64, lr=1e-3, warmup_epochs=2, precision="auto"),
     "paper": RECIPES["zhang2024_membership"].settings(),
 }
-LEAKS = {
-    "attack_acc": "network",
-    "auc": "likelihood_ratio",
-    "tpr_at_fpr_0p01": "likelihood_ratio",
-}  # metric of a look -> attack
+# metric of a look -> attack
+LEAKS = {"attack_acc": "network", "auc": "likelihood_ratio", "tpr_at_fpr_0p01": "likelihood_ratio"}
 PROOF = "0.3 M parameters, 100 images a model, 2 epochs: it proves the code"  # what smoke stands for
 
 
@@ -72,18 +69,14 @@ def draw(repeat: int, images: int, models: int, unseen: int = 0) -> Draw:
 
 
 @dataclass(frozen=True)
-class Answers:
+class Answers(Draw):
     """What the models of one architecture said of a draw of images.
 
     logits: epoch -> (models, queries, n, classes), raw; before the last epoch of the image as it is alone.
-    labels: (n,).  keep: (models, n) bool.  audited: how many of the n may be members; they come first.
     mirrored: whether the models were trained on mirror images, too.
     """
 
     logits: Mapping[int, Tensor]
-    labels: Tensor
-    keep: Tensor
-    audited: int
     mirrored: bool = False
 
     @property
@@ -157,7 +150,7 @@ def answers(architecture: Architecture, images: Draw, recipe: Settings, every: i
     for model in range(len(fleet.keep)):
         shadow_models.train(fleet, model)
     logits = {at: torch.stack([fleet.logits(m, at) for m in range(len(fleet.keep))]) for at in fleet.at}
-    return Answers(logits, fleet.labels, fleet.keep, images.audited, mirrored=how.augment != "none")
+    return Answers(**vars(images), logits=logits, mirrored=how.augment != "none")
 
 
 def shown(
@@ -168,25 +161,17 @@ def shown(
     name: of an experiment that trains fleets.  profile: smoke, or anything above it for class.
     families: of FAMILIES.  guest: a further architecture, trained on the same images, under the key "guest".
     """
-    images, how = _live(name, profile)
+    plan = find(name).size("smoke" if profile == "smoke" else "class")
+    how = plan.settings
+    images = draw(
+        0 if profile == "smoke" else plan.range.stop, how["images"], how["models"], unseen=how.get("unseen", 0)
+    )
     architectures = {family: FAMILIES[how["families"]][family] for family in families}
     architectures |= {"guest": guest} if guest else {}
-    recipe, every = how["recipe"], how.get("every", 0)
-    return {family: answers(each, images, recipe, every, device) for family, each in architectures.items()}
-
-
-def pictures(name: str, profile: str) -> tuple[Tensor, Tensor]:
-    """The images of that repeat, uint8 (n, 3, 32, 32), and their labels."""
-    images, _ = _live(name, profile)
-    return images.pixels, images.labels
-
-
-def _live(name: str, profile: str) -> tuple[Draw, Settings]:
-    """The draw of a lab's live repeat, and the settings of its size."""
-    about, size = find(name), "smoke" if profile == "smoke" else "class"
-    how = about.size(size).settings
-    number = 0 if size == "smoke" else about.range(size).stop
-    return draw(number, how["images"], how["models"], unseen=how.get("unseen", 0)), how
+    return {
+        family: answers(each, images, how["recipe"], how.get("every", 0), device)
+        for family, each in architectures.items()
+    }
 
 
 def rates(scores: Tensor, members: Tensor) -> dict[str, float]:
