@@ -70,7 +70,6 @@ family = {"ResNet": "resnet", "Swin": "swin", "ConvNeXt": "convnext"}
 guest = (victim, models.sized(victim, 32)) if victim else None
 asked = shadow_fleets.shown(NAME, profile, [*family.values()], device, guest)
 answers = dict(zip([*family, victim], asked.values(), strict=False))
-pixels, kinds = shadow_fleets.pictures(NAME, profile)
 said = answers["Swin"]  # what four Swins answered; the first is our victim
 logits, labels, members = said.of(0)  # (n, 10), (n,), (n,)
 print(f"The victim was trained on {int(members.sum())} of {len(members)} pictures.")
@@ -100,7 +99,7 @@ epochs = 20 if profile == "smoke" else 200
 shadow = said.of(said.shadow(0))  # another Swin: the attacker's own
 attack = membership_inference.network_based.network(*shadow, epochs=epochs)
 calls = attack(logits, labels) > 0.5  # (n,): True for "member"
-photos, classes = pixels[: len(labels)] / 255, data.load("cifar10").classes
+photos, classes = said.pixels[: len(labels)] / 255, data.load("cifar10").classes
 game = member_game.MemberGame(
     photos, labels, logits, classes, members, calls, seed=seed
 )

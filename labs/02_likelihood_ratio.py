@@ -61,12 +61,12 @@ names = {"ResNet": "resnet", "Swin": "swin"}
 guest = (victim, models.sized(victim, 32)) if victim else None
 asked = shadow_fleets.shown(NAME, profile, [*names.values()], device, guest)
 answers = dict(zip([*names, victim], asked.values(), strict=False))
-pixels, labels = shadow_fleets.pictures(NAME, profile)
 classes = data.load("cifar10").classes
 
 # %%
 said = answers["ResNet"]  # what eight ResNets answered; the first is our victim
-photos = pixels[: said.audited] / 255  # (n, 3, 32, 32)
+photos = said.pixels[: said.audited] / 255  # (n, 3, 32, 32)
+labels = said.labels
 margins = said.margins()[..., 0]  # (models, n): how sure, see below
 members = said.members  # (models, n): who was trained on what
 sure = margins.sigmoid()  # (models, n): the confidence in the right class

@@ -250,11 +250,10 @@ points = both(kept, ours) | both(lab_11, others)
 size = experiments.find(NAME).size(mine.size)
 stage = {**size.settings["stage"], **({"faces": faces} if faces else {})}
 here = private_people.People(mine.repeats[0] + seed, **stage, device=device)
-table = resistant_architectures.kinds(2)
+table = resistant_architectures.kinds(here.recipe, 2)
 body = "tiny" if profile == "smoke" else "resnet"
 yours = {
-    kinds[kind]: resistant_architectures.attacked(here, body, table[kind])[0]
-    for kind in ("none", "rolss")
+    kinds[kind]: here.attacked(body, **table[kind])[0] for kind in ("none", "rolss")
 }
 
 

@@ -28,10 +28,10 @@
 import math
 
 from privlab import compute, experiments
+from privlab.course.lab_13 import experiments as defended_client
 from privlab.course.lab_13 import red_blue
+from privlab.course.lab_13.experiments import spent, strength
 from privlab.experiments.trial import mean_photograph
-from privlab.experiments.victims import defended_client
-from privlab.experiments.victims.defended_client import spent, strength
 from privlab.notebook import checks, drawings, plots, text, widgets
 
 from IPython.display import display

@@ -24,7 +24,8 @@
 
 # %%
 from privlab import compute, experiments
-from privlab.experiments.victims.batch_family import CURVED, gauss_newton, lbfgs
+from privlab.attacks.gradient_inversion import GaussNewton
+from privlab.experiments.victims.batches import CURVED, lbfgs
 from privlab.notebook import checks, plots, text, widgets
 
 import torch
@@ -150,7 +151,7 @@ text(
 # To tell them apart, L-BFGS gets the same terms. There the smoothness fades with time.
 
 # %%
-print(gauss_newton(200))
+print(GaussNewton(steps=200, passes=200))
 print(lbfgs(5, CURVED))
 
 # %% [markdown]

@@ -25,7 +25,6 @@
 
 # %%
 from privlab import compute, experiments
-from privlab.course.lab_12 import experiments as resistant_architectures
 from privlab.defences import architecture
 from privlab.experiments.victims import private_people
 from privlab.notebook import drawings, plots, text, widgets
@@ -108,7 +107,7 @@ def turned(k):
     cut = (
         () if k == 1 else (architecture.rolss(),) if k == 0 else (architecture.ssf(k),)
     )
-    (one,) = resistant_architectures.attacked(here, body, dict(defences=cut))
+    (one,) = here.attacked(body, defences=cut)
     places = one.result.places(min(6, here.people))
     known = ["known" if yes else "unknown" for yes in one.top1[places]]
     return plots.images(

@@ -100,7 +100,7 @@ checks.verify("12.margin", margin)
 
 # %%
 numbers = private_people.numbers(
-    each=64 if tiny else 200, public=600 if tiny else 3_000, side=16, seed=seed
+    each=64 if tiny else 200, public=600 if tiny else 3_000, seed=seed
 )
 normalise, how = data.NORMALISE["mnist"], training.RECIPES["digits"]
 

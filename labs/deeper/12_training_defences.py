@@ -133,9 +133,9 @@ guess.against(MIXES if "BatchNorm" in refused else "yes")
 # $\varepsilon = 50$, which is hardly a promise, and already expensive: among 140 photographs there is little to hide in.
 
 # %%
-table = resistant_architectures.kinds(2)
+table = resistant_architectures.kinds(here.recipe, 2)
 found = {
-    label: resistant_architectures.attacked(here, body, table[kind])[0]
+    label: here.attacked(body, **table[kind])[0]
     for label, kind in {
         "BatchNorm": "none",
         "BiDO": "bido",

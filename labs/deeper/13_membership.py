@@ -27,8 +27,8 @@
 from inspect import getsource
 
 from privlab import compute, experiments, models
+from privlab.course.lab_13 import experiments as defended_client
 from privlab.defences import dp_sgd
-from privlab.experiments.victims import defended_client
 from privlab.notebook import plots, text, widgets
 
 import numpy as np

@@ -30,8 +30,8 @@ from inspect import getsource
 from privlab import compute, experiments, models
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import adaptive
+from privlab.course.lab_13 import experiments as defended_client
 from privlab.defences import perturbation, updates
-from privlab.experiments.victims import defended_client
 from privlab.notebook import checks, plots, text, widgets
 
 import pandas as pd

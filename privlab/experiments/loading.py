@@ -16,6 +16,7 @@ from privlab import compute
 from privlab.experiments.measuring import SHOWN, measure, png, row
 from privlab.experiments.protocol import Experiment, find
 from privlab.ledger import evidence
+from privlab.ledger.evidence import SIZES
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,9 +47,8 @@ class Evidence:
 
         Raises KeyError that lists what there is.
         """
-        for each in name.split(" - "):
-            if each not in self.table:
-                raise KeyError(f"{each} is not measured by {self.experiment}; it has {', '.join(self.table)}")
+        if name not in self:
+            raise KeyError(f"{name} is not measured by {self.experiment}; it has {', '.join(self.table)}")
         first, *others = (self.table[each] for each in name.split(" - "))
         return first - sum(others)
 
@@ -69,15 +69,14 @@ class Evidence:
 
         Raises KeyError where there is none.
         """
-        if not len(self):
-            raise KeyError(f"there is no picture {name}: {self!r}")
         if name in self.images:
             return self.images[name]
-        number = self.repeats[0] if repeat is None else repeat
+        number = repeat if repeat is not None else next(iter(self.repeats), 0)
         file = png(self.experiment, self.size, number, name)
         if not file.exists():
-            kept = f"those of the first {SHOWN} repeats are kept"
-            raise KeyError(f"there is no picture {name} of repeat {number}; {kept}")
+            raise KeyError(
+                f"there is no picture {name} of repeat {number}: {self!r}; those of the first {SHOWN} are kept"
+            )
         return np.array(Image.open(file))
 
     def __repr__(self) -> str:
@@ -102,11 +101,11 @@ def load(name: str, size: str | None = None, root: Path | None = None) -> Eviden
 def _loaded(experiment: Experiment, size: str, root: Path | None = None) -> Evidence:
     """What there is at one size: of the registered repeats, those names that all of them have."""
     plan = experiment.size(size)
-    rows = evidence.read(experiment.name, size, experiment.digest(size), root, experiment.range(size))
+    rows = evidence.read(experiment.name, size, experiment.digest(size), root, plan.range)
     names = [name for name in (rows[0].values if rows else ()) if all(name in row.values for row in rows)]
     table = {name: np.array([row.values[name] for row in rows]) for name in names}
     numbers = tuple(row.repeat for row in rows)
-    return Evidence(experiment.name, size, numbers, table, len(rows) == plan.repeats, plan.stands_for, plan.own)
+    return Evidence(experiment.name, size, numbers, table, len(rows) == len(plan.range), plan.stands_for, plan.own)
 
 
 def run(name: str, size: str, *, device: str = "cpu", jobs: int | None = None, progress: bool = True) -> Evidence:
@@ -120,12 +119,13 @@ def run(name: str, size: str, *, device: str = "cpu", jobs: int | None = None, p
     Raises ValueError for an unknown experiment, size or device.
     """
     experiment = find(name)
-    size = experiment.nearest(size)
+    size = [each for each in SIZES[: SIZES.index(evidence.checked(size)) + 1] if each in experiment.sizes][-1]
     if size not in ("smoke", "class"):
         measure([name], size, jobs=jobs, device=device, progress=progress)
         return load(name, size)
     device, began = compute.device(device), time.perf_counter()
-    number, plan = 0 if size == "smoke" else experiment.range(size).stop, experiment.size(size)
+    plan = experiment.size(size)
+    number = 0 if size == "smoke" else plan.range.stop
     total = len(_loaded(experiment, size).table) or None
     bar = partial(tqdm, desc=name, total=total, unit="number", disable=not progress, leave=False)
     values, images = experiment.collected(number, size, device, bar)

@@ -53,7 +53,7 @@ def plans(names: Sequence[str], size: str, root: Path | None = None) -> list[Pla
         about = (one.name, size, one.digest(size))
         seconds = {row.repeat: row.seconds for row in evidence.read(*about, root)}
         tries = [entry.range for entry in registered if (entry.experiment, entry.size, entry.digest) == about]
-        wanted = {*one.range(size)}.union(*tries)
+        wanted = {*one.size(size).range}.union(*tries)
         missing = tuple(sorted(wanted - seconds.keys()))
         hours = statistics.mean(seconds.values()) * len(missing) / 3600 if seconds else None
         found.append(Plan(one.name, size, len(wanted), len(wanted) - len(missing), missing, hours))
@@ -63,22 +63,15 @@ def plans(names: Sequence[str], size: str, root: Path | None = None) -> list[Pla
 def registration(name: str, size: str) -> evidence.Registration:
     """The registration of an experiment at one size, as its decorator has it. Raises ValueError where it does not have this size."""
     one = find(name)
-    plan, first, today = one.size(size), one.range(size).start, date.today().isoformat()
-    about = (one.protocol, one.digest(size), first, plan.repeats, plan.stands_for, plan.own)
+    plan, today = one.size(size), date.today().isoformat()
+    about = (one.protocol, one.digest(size), plan.range.start, len(plan.range), plan.stands_for, plan.own)
     return evidence.Registration(name, size, *about, today)
 
 
 def measure(
-    names: Sequence[str],
-    size: str,
-    *,
-    minutes: float | None = None,
-    jobs: int | None = None,
-    cluster: str | None = None,
-    device: str = "cpu",
-    root: Path | None = None,
-    progress: bool = True,
-) -> str:
+    names: Sequence[str], size: str, *, minutes: float | None = None, jobs: int | None = None, cluster: str | None = None,
+    device: str = "cpu", root: Path | None = None, progress: bool = True,
+) -> str:  # fmt: skip
     """Measure what is missing of these experiments at one size, append it to the evidence, and say in one line what was done.
 
     What is not registered yet is registered before its first repeat; smoke, which is never judged, need not be.
@@ -89,17 +82,13 @@ def measure(
     cannot be written; RuntimeError for a repeat that failed, behind all others.
     """
     root = (root or evidence.folder()).absolute()  # the workers of a cluster may have another current folder
-    elsewhere = tasks.address(cluster, jobs)
-    device = machine.device(device, here=not elsewhere)
-    if device.startswith("cuda:"):
-        if elsewhere:
-            raise ValueError(f"device={device!r} is a card of one machine, and a cluster has several; give 'cuda'")
-        jobs = jobs or 1  # of one card
-    gpu = device == "cuda"
+    device = machine.device(device, here=not tasks.address(cluster, jobs))
+    gpu = device.startswith("cuda")
     tasks.processes(jobs, gpu)  # what cannot be done is told before it is registered
     listed = plans(names, size, root)
     if any(plan.missing for plan in listed):
-        _make_writable(root)  # not found out after hours
+        atomic.shared_folder(root)
+        tempfile.TemporaryFile(dir=root).close()  # what cannot be written is not found out after hours
         if size != "smoke":  # where the range of a decorator moved on, it is a further try
             evidence.register([registration(plan.experiment, size) for plan in listed if plan.missing], root)
     work = [
@@ -115,15 +104,6 @@ def measure(
     there = f"all {sum(plan.there for plan in listed)} repeats at {size} are there"
     title, budget = f"{len(work)} repeats at {size}" if work else there, None if minutes is None else 60 * minutes
     return tasks.fan_out(work, title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress)
-
-
-def _make_writable(root: Path) -> None:
-    try:
-        atomic.shared_folder(root)
-        tempfile.TemporaryFile(dir=root).close()
-    except OSError as error:
-        cure = "set PRIVLAB_EVIDENCE to a folder of your own"
-        raise type(error)(f"evidence in {root} cannot be added to ({error.strerror}); {cure}") from None
 
 
 def _there(experiment: str, size: str, number: int, root: Path) -> bool:
@@ -148,7 +128,7 @@ def repeat(
     with alone:
         if not _there(experiment, size, repeat, where):  # another process has measured it since
             values, images = chosen.collected(repeat, size, device)
-            for name, image in images.items() if repeat in chosen.range(size)[:SHOWN] else ():
+            for name, image in images.items() if repeat in chosen.size(size).range[:SHOWN] else ():
                 place = png(experiment, size, repeat, name, where)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 Image.fromarray(image.numpy()).save(place, optimize=True)

@@ -1,9 +1,8 @@
 """An experiment: a function of one repeat that yields named numbers, and the sizes at which it can be run.
 
-@experiment("gradient_inversion.architectures", on=Trial.of,
-    smoke=Size(2, "small networks, 20 steps", networks=SMALL, steps=20),
-    night=Size(12, "the papers' networks", own=True, networks=PAPER, steps=3_000),
-)
+@experiment("gradient_inversion.architectures", on=Trial.of)
+@Size("smoke", 2, "small networks, 20 steps", networks=SMALL, steps=20)
+@Size("night", 12, "the papers' networks", own=True, networks=PAPER, steps=3_000)
 def architectures(trial, networks, steps):
     for name in networks:
         yield f"psnr[cifar10, {name}]", ...
@@ -25,12 +24,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from privlab.compute import store
 from privlab.data import load
-from privlab.ledger.evidence import EXACT_PSNR, FIRST, SIZES, checked
+from privlab.ledger.evidence import EXACT_PSNR, FIRST, checked
 
 Settings = Mapping[str, Any]  # plain JSON
 Values = Iterator[tuple[str, Any]]  # a number, or a picture as uint8 (height, width[, 3])
@@ -42,8 +40,9 @@ def profile(name: str) -> str:
 
 
 class Size:
-    """One way to run an experiment.
+    """One way to run an experiment: a decorator below `experiment`, from the cheapest down.
 
+    name: smoke (of seconds, which proves that it runs), class, night, gpu or paper.
     repeats: how many are registered and judged, all of them and no others.
     stands_for: what a reader must know to place the numbers: "the paper's networks, 12 photographs", "small networks, 2,000 images".
     own: whether it is the paper's own setting; only then a verdict speaks about the paper.
@@ -51,9 +50,15 @@ class Size:
     """
 
     def __init__(
-        self, repeats: int, stands_for: str, own: bool = False, first: int | None = None, **settings: Any
+        self, name: str, repeats: int, stands_for: str, own: bool = False, first: int | None = None, **settings: Any
     ) -> None:
-        self.repeats, self.stands_for, self.own, self.first, self.settings = repeats, stands_for, own, first, settings
+        start = FIRST[name] if first is None else first
+        self.name, self.range, self.stands_for, self.own = name, range(start, start + repeats), stands_for, own
+        self.settings = settings
+
+    def __call__(self, below: Any) -> tuple[Any, ...]:
+        """The function with its sizes, the function last."""
+        return (self, *below) if isinstance(below, tuple) else (self, below)
 
 
 @dataclass(frozen=True)
@@ -82,16 +87,6 @@ class Experiment:
             raise ValueError(f"size={name!r}: {self.name} can be measured at {', '.join(self.sizes)}")
         return self.sizes[name]
 
-    def nearest(self, size: str) -> str:
-        """This size, or the largest below it that the experiment has.  Raises ValueError for what is no size."""
-        return [name for name in SIZES[: SIZES.index(checked(size)) + 1] if name in self.sizes][-1]
-
-    def range(self, size: str) -> range:
-        """Numbers of the repeats at this size."""
-        plan = self.size(size)
-        first = FIRST[size] if plan.first is None else plan.first
-        return range(first, first + plan.repeats)
-
     def digest(self, size: str) -> str:
         """What the values of a repeat depend on, in twelve letters: name, protocol, settings, and the hashes of the data."""
         parts = [self.name, self.protocol, self.size(size).settings, {name: _hash(name) for name in self.data}]
@@ -113,7 +108,7 @@ class Experiment:
         for name, value in watch(self(repeat, size, device)):
             if name in values or name in images:
                 raise ValueError(f"{self.name} yields {name!r} twice; give one of them another key")
-            if isinstance(value, Tensor) and value.dtype == torch.uint8 and value.ndim > 1:
+            if name.startswith("picture["):
                 images[name] = value.cpu()
             else:
                 exact = name.startswith("psnr[") and value == math.inf
@@ -125,20 +120,18 @@ _REGISTRY: dict[str, Experiment] = {}
 
 
 def experiment(
-    name: str, *, on: Callable[..., Any] | None = None, protocol: int = 1, data: Sequence[str] = ("cifar10",), **sizes: Size
-) -> Callable[[Callable[..., Values]], Experiment]:  # fmt: skip
-    """Register a function under its address, such as "gradient_inversion.architectures"; one function may stand under several.
+    name: str, *, on: Callable[..., Any] | None = None, protocol: int = 1, data: Sequence[str] = ("cifar10",)
+) -> Callable[[tuple[Any, ...]], Experiment]:
+    """Register a function with its sizes under its address, such as "gradient_inversion.architectures".
 
     on: makes what the function is called with, such as a Trial, of the repeat's number, the device, and those settings that the function
     does not take; if not given it is called with the number itself, and with the device where it takes one.
-    sizes: from the cheapest up, of smoke (of seconds, which proves that it runs), class_ (since class is Python's own word), night, gpu
-    and paper.
     """
 
-    def register(measure: Callable[..., Values]) -> Experiment:
-        named = {size.rstrip("_"): plan for size, plan in sizes.items()}
+    def register(sized: tuple[Any, ...]) -> Experiment:
+        *sizes, measure = sized
         call = measure if on is None else partial(_measured_on, on, measure)
-        _REGISTRY[name] = Experiment(name, protocol, call, named, data)
+        _REGISTRY[name] = Experiment(name, protocol, call, {size.name: size for size in sizes}, data)
         return _REGISTRY[name]
 
     return register
@@ -147,9 +140,8 @@ def experiment(
 def _measured_on(
     on: Callable[..., Any], measure: Callable[..., Values], repeat: int, device: str = "cpu", **settings: Any
 ) -> Values:
-    own = settings.keys() & inspect.signature(measure).parameters
-    trial = on(repeat, device=device, **{name: value for name, value in settings.items() if name not in own})
-    return measure(trial, **{name: settings[name] for name in own})
+    own = {name: settings.pop(name) for name in inspect.signature(measure).parameters if name in settings}
+    return measure(on(repeat, device=device, **settings), **own)
 
 
 def names(pattern: str = "*") -> list[str]:
@@ -160,15 +152,14 @@ def names(pattern: str = "*") -> list[str]:
     for place in importlib.import_module("privlab.course").__path__:
         for file in sorted(Path(place).glob("lab_*/experiments*.py")):
             importlib.import_module(f"privlab.course.{file.parent.name}.{file.stem}")
-    return [name for name in sorted(_REGISTRY) if fnmatch.fnmatchcase(name, pattern)]
+    return fnmatch.filter(sorted(_REGISTRY), pattern)
 
 
 def find(name: str) -> Experiment:
     """An experiment by its name.  Raises ValueError, with the nearest, for a name that none has."""
     if name not in _REGISTRY and name not in names():
-        near = [f"; did you mean {close!r}?" for close in difflib.get_close_matches(name, names(), n=1)]
-        known = "`python -m privlab measure --list` names them all"
-        raise ValueError(f"experiment={name!r} is not known{near[0] if near else ''}; {known}")
+        near = "".join(f"; did you mean {close!r}?" for close in difflib.get_close_matches(name, names(), n=1))
+        raise ValueError(f"experiment={name!r} is not known{near}; `python -m privlab measure --list` names them all")
     return _REGISTRY[name]
 
 

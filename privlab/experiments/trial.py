@@ -18,7 +18,7 @@ from privlab.leak import Leak, observe
 
 def photographs(name: str) -> data.Images:
     """The set that photographs under attack are taken from: the test split where there is one."""
-    return data.load(name, "train" if name.endswith("_samples") else "test")
+    return data.load(name, "train" if name.endswith("_samples") or name == "orl" else "test")
 
 
 @cache
@@ -61,13 +61,26 @@ class Trial:
     @classmethod
     def of(
         cls, number: int, name: str = "cifar10", places: Sequence[int] | None = None, side: int | None = None,
-        device: str = "cpu",
+        device: str = "cpu", size: int = 1,
     ) -> Self:  # fmt: skip
-        """places: of the photographs in their set, counted round; its `number` if not given.  side: pixels to resize them to."""
+        """places: of the photographs in their set, counted round; its `number` if not given.  side: pixels to resize them to.
+
+        size: of a batch of different classes, which repeats 1,000 apart share.
+        """
         source = photographs(name)
+        if size > 1:
+            first: dict[int, int] = {}  # class -> where the first of it lies, from a place of this number's own on
+            for at in range(10 * number, 10 * number + 1_000):
+                first.setdefault(int(source.labels[at % len(source)]), at)
+            places = [*first.values()][:size]
         batch = [source.one(i % len(source), size=side) for i in ([number] if places is None else places)]
         images, labels = zip(*batch, strict=True)
         return cls(torch.cat(images), torch.cat(labels), number, name, device)
+
+    @classmethod
+    def unseen(cls, repeat: int, *which: Any, **how: Any) -> Self:
+        """A repeat's photograph, behind those that were looked at when claims were chosen.  which, how: see `of`."""
+        return cls.of(2_000 + repeat, *which, **how)
 
     def network(self, name: str, train: bool = False, **changes: Any) -> Any:
         """A fresh network of the zoo.  train: in train mode.  changes: see `models.build`."""

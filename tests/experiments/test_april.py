@@ -1,40 +1,23 @@
 """Labs 05 and 06 as experiments: repeats of their own, the same start for what is compared, and attacks that are what they say."""
 
-import warnings
-
 import pytest
 import torch
 
-from privlab.attacks.gradient_inversion import presets
 from privlab.course.lab_06 import searches
-from privlab.experiments.victims.april import trial_of, victim
+from privlab.experiments.trial import Trial
+from privlab.experiments.victims.april import victim
 
 TINY = dict(width=96, depth=2, position_std=1.0)
 
 
-@pytest.fixture(autouse=True)
-def own_store(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("PRIVLAB_STORE", str(tmp_path_factory.getbasetemp() / "april_store"))
-
-
 def test_batches_are_of_different_classes_and_of_different_photographs():
-    batches = [trial_of(n, 4) for n in range(30)]
+    batches = [Trial.of(n, size=4) for n in range(30)]
     assert all(len(batch.labels.unique()) == 4 for batch in batches)
     assert len(torch.cat([batch.images for batch in batches]).unique(dim=0)) == 120
 
 
-def test_without_the_position_gradient_april_is_dlg_to_the_bit():
-    trial = trial_of(3)
-    model = victim(trial, **TINY)
-    hidden = trial.leak(model).without(["pos_embed"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        ends = [presets.lu2022(2)[name].run(model, hidden, seed=1, progress=False) for name in ("april", "dlg")]
-    assert torch.equal(ends[0].images, ends[1].images)
-
-
 def test_alpha_by_rule_gives_both_terms_as_far_to_fall():
-    trial = trial_of(3)
+    trial = Trial.of(3)
     model = victim(trial, **TINY)
     leak = trial.leak(model)
     attack = searches.attack("april", 2, model, leak, 5)
@@ -42,8 +25,8 @@ def test_alpha_by_rule_gives_both_terms_as_far_to_fall():
     assert begin["position"] + attack.terms[1].weight == pytest.approx(begin["gradients"], rel=1e-3)
 
 
-def test_a_search_is_told_no_label_and_ends_with_its_last_images(monkeypatch):
-    trial, told = trial_of(4), []
+def test_a_search_is_told_no_label_and_ends_with_its_last_images(own_store, monkeypatch):
+    trial, told = Trial.of(4), []
     search = type(trial).search
     monkeypatch.setattr(
         type(trial), "search", lambda self, a, m, leak, *x, **k: told.append(leak) or search(self, a, m, leak, *x, **k)

@@ -1,6 +1,5 @@
 """Attributes: four parts that share nothing, probes that are judged on what they were not fitted on, and what training adds."""
 
-import numpy as np
 import pytest
 import torch
 
@@ -38,19 +37,3 @@ def test_a_probe_reads_what_is_there_and_nothing_else(game):
     fooled = told.clone()
     fooled[game.parts.shadow_test] = noise[0].repeat(2)[:10]  # what it is judged on says nothing
     assert game.probed(fooled).accuracy < 0.3 and game.probed(fooled, on="victim_train").accuracy > 0.95
-    assert len(game.curve(told, 3)) == 3
-
-
-def test_networks_that_begin_apart_are_compared_by_what_they_learnt_too():
-    courses = {"probe": [0.2, 0.3], "fresh": [0.1, 0.1], "victim": [0.1, 0.2, 0.3], "level": [0.0, 0.1, 0.2]}
-    resnet = {name: np.array(values) for name, values in courses.items()}
-    swin = {name: values + 0.1 * (name != "level") for name, values in resnet.items()}
-    values = dict(measured.compared({"resnet": resnet, "swin": swin}))
-    assert values["share_of_epochs_ahead[cifar10, probe, swin_less_resnet]"] == 1
-    assert values["share_of_epochs_ahead[cifar10, victim, swin_less_resnet]"] == 1
-    gap = values["attack_acc_at_matched_gap[cifar10, swin]"] - values["attack_acc_at_matched_gap[cifar10, resnet]"]
-    assert gap == pytest.approx(0.1) and values["attack_acc_at_matched_gap[cifar10, resnet]"] == pytest.approx(0.2)
-    more = swin | {"probe": np.array([0.4, 0.6]), "victim": np.array([0.2, 0.4, 0.6])}
-    values = dict(measured.compared({"resnet": resnet, "swin": more}))
-    for whose in ("probe", "victim"):
-        assert values[f"share_of_epochs_ahead[cifar10, {whose}, swin_less_resnet, beyond_untrained]"] == 1

@@ -5,19 +5,12 @@ import torch
 
 from privlab.attacks.gradient_inversion import adaptive, presets
 from privlab.course.lab_13 import experiments as defences
-from privlab.experiments.victims.defended_client import ROWS, Client, Pair, spent
+from privlab.course.lab_13.experiments import ROWS, Client, Pair, spent
 from privlab.ledger import papers
 from privlab.ledger.comparison import names
 
 TINY = dict(model="vit_cifar", changes=dict(embed_dim=64, depth=1, num_heads=2, position_std=1.0))
-QUICK = dict(attack="annealed", steps=1)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def store(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PRIVLAB_STORE", str(tmp_path_factory.mktemp("store")))
-        yield patch
+pytestmark = pytest.mark.usefixtures("own_store")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@
 
 import torch
 
-from privlab.course.lab_07 import experiments as gradvit
-from privlab.experiments.victims import batch_family, batches
+from privlab.experiments.victims import batches
 
 
 def test_batches_are_nested_of_different_classes_and_new_in_every_repeat():
@@ -13,21 +12,10 @@ def test_batches_are_nested_of_different_classes_and_new_in_every_repeat():
     assert len(firsts.unique(dim=0)) == 8
 
 
-def test_rows_of_the_ablation_add_one_term_each_and_registration_last():
-    rows = {name: {t.name for t in attack.terms} for name, attack in gradvit.ablation_rows(10).items()}
-    common = {"gradients", "pixels", "smoothness"}
-    assert rows["grad"] == common
-    assert rows["plus_image"] == rows["plus_schedule"] == common | {"statistics"}
-    assert rows["plus_patch"] == common | {"statistics", "patches"}
-    assert rows["plus_registration"] == rows["plus_patch"] | {"registration"}
-    early = {name: [t.name for t in attack.terms if t.weigh(0.1)] for name, attack in gradvit.ablation_rows(10).items()}
-    assert "statistics" in early["plus_image"] and "statistics" not in early["plus_schedule"]
-
-
 def test_a_family_holds_its_batch_and_the_guess_is_one_for_all():
     trial = batches.client(0, 2)
     model = batches.vit(trial.number, 1.0, width=256)
-    _, start, known = batch_family.family(model, trial.leak(model), trial.images, trial.number)
+    _, start, known = batches.family(model, trial.leak(model), trial.images, trial.number)
     assert start.shape == trial.images.shape
     torch.testing.assert_close(known["nearest_point"], trial.images.double(), atol=1e-3, rtol=0)
     torch.testing.assert_close(known["guess"][0], known["guess"][1])

@@ -19,7 +19,9 @@ WALK = """
 import time, torch
 from privlab.experiments import Size, experiment
 
-@experiment("walking.walk", data=(), smoke=Size(1, "invented"), class_=Size(REPEATS, "invented", seconds=0.3))
+@experiment("walking.walk", data=())
+@Size("smoke", 1, "invented")
+@Size("class", REPEATS, "invented", seconds=0.3)
 def walk(repeat, seconds=0.0):
     time.sleep(seconds)
     yield "psnr[a]", torch.randn((), generator=torch.Generator().manual_seed(repeat))
@@ -69,7 +71,6 @@ def processes(root):
     ("kills", "jobs", "repeats"),
     [
         pytest.param(3, 1, 20, marks=pytest.mark.check),
-        pytest.param(20, 1, 110, marks=pytest.mark.weekly),
         pytest.param(20, 2, 190, marks=pytest.mark.weekly),
     ],
 )

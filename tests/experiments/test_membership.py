@@ -20,7 +20,7 @@ def invented(leak: float, models: int = 4, seed: int = 0, unseen: int = 0) -> An
     labels = torch.randint(10, (IMAGES + unseen,), generator=draw)
     logits = torch.randn(models, 6, IMAGES + unseen, 10, generator=draw)
     logits[..., torch.arange(IMAGES + unseen), labels] += 1.0 + leak * keep[:, None]
-    return Answers({5: logits * 0.1, 10: logits}, labels, keep, IMAGES)
+    return Answers(torch.empty(0), labels, keep, IMAGES, seed, {5: logits * 0.1, 10: logits})
 
 
 def test_repeats_share_no_image_and_differ_in_their_rows():
@@ -34,8 +34,14 @@ def test_repeats_share_no_image_and_differ_in_their_rows():
 
 def test_attacks_find_members_where_there_is_something_to_find_and_nothing_where_there_is_not():
     leaky, honest = dict(membership.of_one(invented(4.0), "a")), dict(membership.of_one(invented(0.0), "a"))
-    by_score = ("loss_threshold", "class_thresholds", "right_or_wrong", "likelihood_ratio")
-    for kind in ("network", "network_sorted", *by_score):
+    for kind in (
+        "network",
+        "network_sorted",
+        "loss_threshold",
+        "class_thresholds",
+        "right_or_wrong",
+        "likelihood_ratio",
+    ):
         assert leaky[f"attack_acc[a, {kind}]"] > 0.65 and abs(honest[f"attack_acc[a, {kind}]"] - 0.5) < 0.05
     assert leaky["auc[a, likelihood_ratio]"] > 0.9 and abs(honest["auc[a, likelihood_ratio]"] - 0.5) < 0.05
     assert leaky["tpr_at_fpr_0p01[a, likelihood_ratio]"] > 20 > honest["tpr_at_fpr_0p01[a, likelihood_ratio]"]
@@ -62,5 +68,5 @@ def test_a_live_lab_is_shown_the_models_of_its_live_repeat(monkeypatch):
     monkeypatch.setattr(shadow_fleets, "answers", lambda architecture, images, *_: asked.append((architecture, images)))
     shadow_fleets.shown("membership.architectures", "gpu", ["swin"], guest=("a_guest", {}))
     about = find("membership.architectures")
-    live = shadow_fleets.draw(about.range("class").stop, about.size("class").settings["images"], 4)
+    live = shadow_fleets.draw(about.size("class").range.stop, about.size("class").settings["images"], 4)
     assert [name for (name, _), _ in asked] == ["swin_cifar", "a_guest"] and asked[0][1].pixels.equal(live.pixels)

@@ -9,11 +9,6 @@ from privlab.course.lab_10 import experiments as micro_designs
 TINY = dict(attack="annealed", steps=1, width=0.1, depths=[1, 1, 1, 1], public=1)
 
 
-@pytest.fixture
-def own_store(monkeypatch, tmp_path):
-    monkeypatch.setenv("PRIVLAB_STORE", str(tmp_path))
-
-
 def test_patterns_without_an_activation_are_one_network(own_store):
     values = dict(micro_designs.activations.measure(0, **TINY))
     assert values["psnr[relu, act_000]"] == values["psnr[gelu, act_000]"]
@@ -39,10 +34,3 @@ def test_effects_and_interactions_are_those_of_the_sixteen_values(own_store):
     for (i, one), (j, other) in itertools.combinations(enumerate(names), 2):
         swing = [mean(a=(i, on), b=(j, 1)) - mean(a=(i, on), b=(j, 0)) for on in (0, 1)]
         assert values[f"interaction[{one}, {other}]"] == pytest.approx(swing[1] - swing[0])
-
-
-def test_stems_between_leave_a_map_of_the_same_side(own_store):
-    values = dict(micro_designs.stems.measure(0, **TINY))
-    assert values["psnr[stem, maxima]"] == values["psnr[fair, step_9, conv_stem]"]
-    assert values["psnr[stem, patches]"] == values["psnr[fair, step_9, patchify]"]
-    assert len({values[f"psnr[stem, {rung}]"] for rung in ("maxima", "means", "stride", "patches")}) == 4

@@ -22,12 +22,8 @@ RESNETS = ("resnet", "resnet_shallow", "resnet_deep", "resnet_wide")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def store(tmp_path_factory):
-    """One for the whole file: what several labels of one network train is trained once."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PRIVLAB_STORE", str(tmp_path_factory.mktemp("store")))
-        patch.setitem(RECIPES, "two_epochs", replace(RECIPES["identities_smoke"], epochs=2))
-        yield patch
+def two_epochs(own_store):
+    own_store.setitem(RECIPES, "two_epochs", replace(RECIPES["identities_smoke"], epochs=2))
 
 
 @pytest.fixture
@@ -45,7 +41,7 @@ def own_faces(monkeypatch):
 
 def numbers(experiment, **settings):
     """What an experiment yields at invented settings."""
-    one = replace(experiment, sizes={"smoke": Size(1, "invented", **settings)})
+    one = replace(experiment, sizes={"smoke": Size("smoke", 1, "invented", **settings)})
     values, _ = one.collected(0, "smoke")
     assert all(abs(value) < 1e9 for value in values.values())
     return values
@@ -96,9 +92,3 @@ def test_a_reader_s_own_faces_and_dogs_are_measured_under_their_names(own_faces)
     values = numbers(model_inversion.skips, stage=stage, others={"efficientnet": "tiny"}, more=also, **how)
     wanted = ["facescrub, resnet_50, skip_4", "facescrub, efficientnet, skip_last", "stanford_dogs, resnet_50, skip_4"]
     assert {f"attacc_if_stopped[{name}]" for name in wanted} <= values.keys()
-
-
-def test_a_stylegan_says_what_it_needs(monkeypatch):
-    monkeypatch.delenv("PRIVLAB_FACE_GENERATOR", raising=False)
-    with pytest.raises(ValueError, match="PRIVLAB_FACE_GENERATOR=''; give a checkout"):
-        People(0, **STAGE, prior="stylegan2")

@@ -43,11 +43,10 @@ def test_a_search_is_done_once_and_another_one_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(type(attack), "search", lambda *a, **k: searches.append(1) or original(*a, **k))
     assert trial.search(attack, model, leak, snapshots=(1,)).images.equal(first.images) and not searches
     trial.search(presets.annealed(3), model)
-    trial.search(attack, model, seed=1)
     trial.search(attack, model, leak.only(["head.weight", "head.bias"]))
     trial.search(attack, model, replace(leak, labels=None))
     trial.search(attack, model, start=trial.images)
     with torch.no_grad():
         model.head.bias += 1
     trial.search(attack, model, leak)
-    assert len(searches) == 6
+    assert len(searches) == 5

@@ -9,13 +9,12 @@ from privlab.experiments.protocol import Values
 NEEDED = ["pos_embed", "patch_embed.proj.weight"]
 
 
-@experiment("start_here.closed_form", data=("imagenet_samples",),
-    smoke=Size(2, "a ViT-S with patches of 32 pixels, untrained", network="vit_small_patch32_224"),
-    class_=Size(8, "a ViT-B with patches of 16 pixels, untrained", network="vit_base_patch16_224"),
-)  # fmt: skip
+@experiment("start_here.closed_form", data=("imagenet_samples",))
+@Size("smoke", 2, "a ViT-S with patches of 32 pixels, untrained", network="vit_small_patch32_224")
+@Size("class", 8, "a ViT-B with patches of 16 pixels, untrained", network="vit_base_patch16_224")
 def closed_form(repeat: int, network: str, device: str = "cpu") -> Values:
     """One photograph and fresh weights; the gradient as it is, and rounded to bfloat16. A baseline is the mean of the other photographs."""
-    trial = Trial.of(2_000 + repeat, "imagenet_samples", side=224, device=device)  # counted round 20 photographs
+    trial = Trial.unseen(repeat, "imagenet_samples", side=224, device=device)  # counted round 20 photographs
     others = Trial.of(0, "imagenet_samples", [n for n in range(20) if n != repeat % 20], 224)
     yield from trial.scores("mean_photograph", others.images.mean(0, keepdim=True))
     model = trial.network(network, num_classes=1000)

@@ -21,18 +21,19 @@ from privlab.attacks.membership_inference import network_based, signals
 from privlab.experiments import Size, experiment
 from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims import shadow_fleets
-from privlab.experiments.victims.shadow_fleets import FAMILIES, PROOF, RECIPE, Answers, accuracy, by_network, look
+from privlab.experiments.victims.shadow_fleets import (
+    FAMILIES,
+    LEAKS,
+    PROOF,
+    RECIPE,
+    Answers,
+    accuracy,
+    by_network,
+    look,
+)
 from privlab.metrics import roc
 
 LOW = 10  # false positives below which a curve is not resolved
-LOOKS = {  # of a look -> the value's name
-    "train": "train_acc[{of}, epoch_{epoch}]",
-    "task": "task_acc[{of}, epoch_{epoch}]",
-    "level": "train_test_gap[{of}, epoch_{epoch}]",
-    "network": "attack_acc[{of}, network, epoch_{epoch}]",
-    "auc": "auc[{of}, likelihood_ratio, epoch_{epoch}]",
-    "tpr": "tpr_at_fpr_0p01[{of}, likelihood_ratio, epoch_{epoch}]",
-}
 Score = Callable[[Answers, int], Tensor]  # of one model's answers on the audited images, (audited,); higher = member
 
 
@@ -58,7 +59,7 @@ def by_class_thresholds(said: Answers, victim: int) -> float:
     return roc.accuracy(scores, members, 0.0)
 
 
-WITHOUT_NETWORK: dict[str, Score] = {
+SCORES: dict[str, Score] = {
     "loss_threshold": lambda said, model: signals.loss(*said.of(model)[:2]),
     "right_or_wrong": lambda said, model: signals.correct(*said.of(model)[:2]),
     "labels_five_pictures": five_labels,
@@ -70,11 +71,11 @@ def of_one(said: Answers, of: str, epochs: int = 50) -> Values:
 
     of: the first keys of each name, "cifar10, swin".  epochs: of the attacking network's training.
     """
-    yield from said.knows(of).items()
+    yield from said.knows(of)
     yield f"attack_acc[{of}, network]", accuracy(by_network, said, epochs=epochs)
     yield f"attack_acc[{of}, network_sorted]", accuracy(by_network, said, epochs=epochs, sort=True)
     yield f"attack_acc[{of}, class_thresholds]", accuracy(by_class_thresholds, said)
-    for kind, score in WITHOUT_NETWORK.items():
+    for kind, score in SCORES.items():
         yield f"attack_acc[{of}, {kind}]", accuracy(by_threshold, said, score=score)
     scores = said.scores()
     ratios = scores["likelihood_ratio"]
@@ -82,21 +83,22 @@ def of_one(said: Answers, of: str, epochs: int = 50) -> Values:
     right = [roc.accuracy(*each) for each in zip(ratios, said.members, cuts, strict=True)]
     yield f"attack_acc[{of}, likelihood_ratio]", np.mean(right)
     yield from shadow_fleets.rated(of, scores, said.members)
-    losses = torch.stack([-WITHOUT_NETWORK["loss_threshold"](said, model) for model in range(said.models)])
+    losses = torch.stack([-SCORES["loss_threshold"](said, model) for model in range(said.models)])
     yield f"median_loss[{of}, members]", losses[said.members].median()
     yield f"median_loss[{of}, non_members]", losses[~said.members].median()
 
 
 def compared(curves: Mapping[str, list[dict[str, float]]], name: str) -> Values:
     """Architectures at one overfitting level, and epoch by epoch.  curves: architecture -> its looks."""
-    for metric, _, kind, matched in shadow_fleets.at_one_level(curves):
-        yield from ((f"{metric}_at_matched_gap[{name}, {of}, {kind}]", value) for of, value in matched.items())
-    swin, resnet = ([each["network"] for each in curves[of]] for of in ("swin", "resnet"))
+    for metric, kind, matched in shadow_fleets.at_one_level(curves):
+        for of, value in matched.items():
+            yield f"{metric}_at_matched_gap[{name}, {of}, {kind}]", value
+    swin, resnet = ([each["attack_acc"] for each in curves[of]] for of in ("swin", "resnet"))
     yield f"share_of_epochs_ahead[{name}, swin_less_resnet]", np.greater(swin, resnet).mean()
     every = [each for looks in curves.values() for each in looks]
-    for what, key in (("network", "overfitting_attack_acc"), ("auc", "overfitting_auc")):
-        rank = spearmanr([each["level"] for each in every], [each[what] for each in every]).statistic
-        yield f"rank_correlation[{name}, {key}]", np.nan_to_num(rank)
+    for metric in ("attack_acc", "auc"):
+        rank = spearmanr([each["train_test_gap"] for each in every], [each[metric] for each in every]).statistic
+        yield f"rank_correlation[{name}, overfitting_{metric}]", np.nan_to_num(rank)
 
 
 def share_above(one: Answers, other: Answers) -> float:
@@ -107,17 +109,16 @@ def share_above(one: Answers, other: Answers) -> float:
     return float((above >= below).mean())
 
 
-@experiment("membership.architectures", protocol=2,
-    smoke=Size(2, PROOF, families="small", images=200, models=4, recipe=RECIPE["smoke"], every=1, attack_epochs=20),
-    class_=Size(8, "networks of 0.3 M parameters, 4 of each family, 240 images a model", first=16,
-        families="small", images=480, models=4, recipe=RECIPE["class"], every=5, attack_epochs=200),
-    night=Size(5, "networks of 2 to 3 M parameters, 4 of each family, 5,000 images a model, trained without mixup",
-        families="medium", images=10_000, models=4, recipe=RECIPE["night"], every=8),
-    gpu=Size(5, "the papers' networks, 4 of each, 5,000 images a model, trained with mixup for 300 epochs",
-        families="paper", images=10_000, models=4, recipe=RECIPE["paper"], every=20),
-    paper=Size(3, "the papers' networks and recipe, 64 of each on halves of CIFAR-10; the victims of Table 2 see a quarter",
-        own=True, families="paper", images=50_000, models=64, recipe=RECIPE["paper"], every=20),
-)  # fmt: skip
+@experiment("membership.architectures", protocol=2)
+@Size("smoke", 2, PROOF, families="small", images=200, models=4, recipe=RECIPE["smoke"], every=1, attack_epochs=20)
+@Size("class", 8, "networks of 0.3 M parameters, 4 of each family, 240 images a model", first=16,
+    families="small", images=480, models=4, recipe=RECIPE["class"], every=5, attack_epochs=200)  # fmt: skip
+@Size("night", 5, "networks of 2 to 3 M parameters, 4 of each family, 5,000 images a model, trained without mixup",
+    families="medium", images=10_000, models=4, recipe=RECIPE["night"], every=8)  # fmt: skip
+@Size("gpu", 5, "the papers' networks, 4 of each, 5,000 images a model, trained with mixup for 300 epochs",
+    families="paper", images=10_000, models=4, recipe=RECIPE["paper"], every=20)  # fmt: skip
+@Size("paper", 3, "the papers' networks and recipe, 64 of each on halves of CIFAR-10; the victims of Table 2 see a quarter",
+    own=True, families="paper", images=50_000, models=64, recipe=RECIPE["paper"], every=20)  # fmt: skip
 def architectures(
     repeat: int, families: str, images: int, models: int, recipe: Settings, every: int, attack_epochs: int = 50,
     device: str = "cpu",
@@ -129,6 +130,7 @@ def architectures(
         yield from of_one(said, of, attack_epochs)
         asked[family], curves[family] = said, [look(said, epoch, attack_epochs) for epoch in said.logits]
         for epoch, values in zip(said.logits, curves[family], strict=True):
-            yield from ((LOOKS[what].format(of=of, epoch=epoch), value) for what, value in values.items())
+            for metric, value in values.items():
+                yield f"{metric}[{of}{f', {LEAKS[metric]}' if metric in LEAKS else ''}, epoch_{epoch}]", value
     yield from compared(curves, "cifar10")
     yield "roc_share_above[cifar10, swin_less_resnet]", share_above(asked["swin"], asked["resnet"])

@@ -9,15 +9,14 @@ from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims.shadow_fleets import FAMILIES, PROOF, RECIPE, Answers, answers, draw, rated, rates
 
 
-@experiment("likelihood_ratio.fleet", protocol=2,  # 1 asked about mirror images that no model had seen
-    smoke=Size(2, PROOF, families="small", images=200, unseen=100, models=8, recipe=RECIPE["smoke"]),
-    class_=Size(8, "networks of 0.3 M parameters, 8 of each family, 200 images a model", first=16,
-        families="small", images=400, unseen=200, models=8, recipe=RECIPE["class"]),
-    gpu=Size(5, "ResNet-50 and Swin-T, 8 of each, 5,000 images a model, 300 epochs",
-        families="paper", images=10_000, unseen=5_000, models=8, recipe=RECIPE["paper"]),
-    paper=Size(3, "ResNet-50 and Swin-T, 64 of each, on halves of 40,000 images",
-        own=True, families="paper", images=40_000, unseen=10_000, models=64, recipe=RECIPE["paper"]),
-)  # fmt: skip
+@experiment("likelihood_ratio.fleet", protocol=2)  # 1 asked about mirror images that no model had seen
+@Size("smoke", 2, PROOF, families="small", images=200, unseen=100, models=8, recipe=RECIPE["smoke"])
+@Size("class", 8, "networks of 0.3 M parameters, 8 of each family, 200 images a model", first=16,
+    families="small", images=400, unseen=200, models=8, recipe=RECIPE["class"])  # fmt: skip
+@Size("gpu", 5, "ResNet-50 and Swin-T, 8 of each, 5,000 images a model, 300 epochs",
+    families="paper", images=10_000, unseen=5_000, models=8, recipe=RECIPE["paper"])  # fmt: skip
+@Size("paper", 3, "ResNet-50 and Swin-T, 64 of each, on halves of 40,000 images",
+    own=True, families="paper", images=40_000, unseen=10_000, models=64, recipe=RECIPE["paper"])  # fmt: skip
 def fleet(
     repeat: int, families: str, images: int, unseen: int, models: int, recipe: Settings, device: str = "cpu"
 ) -> Values:
@@ -25,7 +24,7 @@ def fleet(
     block = draw(repeat, images, models, unseen=unseen)
     for family in ("resnet", "swin"):
         said, of = answers(FAMILIES[families][family], block, recipe, device=device), f"cifar10, {family}"
-        yield from said.knows(of).items()
+        yield from said.knows(of)
         yield from rated(of, {**said.scores(), "offline": said.ratios(online=False)}, said.members)
         for count in (6, 8, 16, 32, 64):
             for kind, scores in by_count(said, count).items() if count <= models else ():

@@ -79,11 +79,6 @@ class Game:
         fitted = attribute_inference.probe(features[fit], self.hidden[fit], kind, width, self.seed)
         return fitted.score(features[judge], self.hidden[judge])
 
-    def curve(self, features: Tensor, epochs: int) -> list[float]:
-        """The probe's accuracy after each epoch of its own training."""
-        auxiliary, attacked = ((features[k], self.hidden[k]) for k in (self.parts.shadow_train, self.parts.shadow_test))
-        return attribute_inference.over_epochs(auxiliary, attacked, epochs, self.seed)
-
 
 def game(repeat: int, photos: Described, images: int, task: str, attribute: str) -> Game:
     """A repeat's own draw: its photographs, its four parts."""
@@ -92,15 +87,14 @@ def game(repeat: int, photos: Described, images: int, task: str, attribute: str)
     return Game(drawn, task, attribute, data.four_way(drawn[attribute], seed), seed)
 
 
-@experiment("attribute_inference.architectures",
-    smoke=Size(2, PROOF, families="small", images=400, recipe=SMOKE, every=1, probe_epochs=5, widths=(1,)),
-    class_=Size(8, f"networks of 0.3 M parameters on CIFAR-10, 480 images a part; {KIND}",
-        families="small", images=1_920, recipe=CLASS, every=6, probe_epochs=30, widths=(1,)),
-    night=Size(16, f"networks of 2 to 3 M parameters on CIFAR-10, 5,000 images a part; {KIND}",
-        families="medium", images=20_000, recipe=NIGHT, every=5, probe_epochs=50, widths=(1,)),
-    gpu=Size(8, f"ResNet-50 and Swin-T on CIFAR-10, 5,000 images a part; {KIND}",
-        families="paper", images=20_000, recipe=PAPER, every=10, probe_epochs=100, widths=(1,)),
-)  # fmt: skip
+@experiment("attribute_inference.architectures")
+@Size("smoke", 2, PROOF, families="small", images=400, recipe=SMOKE, every=1, probe_epochs=5, widths=(1,))
+@Size("class", 8, f"networks of 0.3 M parameters on CIFAR-10, 480 images a part; {KIND}",
+    families="small", images=1_920, recipe=CLASS, every=6, probe_epochs=30, widths=(1,))  # fmt: skip
+@Size("night", 16, f"networks of 2 to 3 M parameters on CIFAR-10, 5,000 images a part; {KIND}",
+    families="medium", images=20_000, recipe=NIGHT, every=5, probe_epochs=50, widths=(1,))  # fmt: skip
+@Size("gpu", 8, f"ResNet-50 and Swin-T on CIFAR-10, 5,000 images a part; {KIND}",
+    families="paper", images=20_000, recipe=PAPER, every=10, probe_epochs=100, widths=(1,))  # fmt: skip
 def architectures(
     repeat: int, families: str, images: int, recipe: Settings, every: int, probe_epochs: int, widths: Sequence[int] = (),
     device: str = "cpu",
@@ -111,8 +105,12 @@ def architectures(
     yield from at_the_end(this, "cifar10", fleets)
     courses = {name: course(this, fleet, probe_epochs) for name, fleet in fleets.items()}
     for name, fleet in fleets.items():
-        of = f"cifar10, {name}"
-        yield from by_depth(this, fleet, of)
+        of, model = f"cifar10, {name}", fleet.model(0)
+        *before, _ = layers = representations.stages(model)
+        read = representations.read(model, this.photos.pixels, layers)
+        stages = [this.probed(read[layer], "linear").accuracy for layer in before]  # the last is the representation
+        yield from ((f"attack_acc[{of}, linear, stage_{n}]", value) for n, value in enumerate(stages, start=1))
+        yield f"attack_acc[{of}, linear, middle]", stages[len(before) // 2]
         for width in widths:
             narrow = this.victim(pair[name], recipe, 0, device, bottleneck=width)
             yield f"attack_acc[{of}, bottleneck_{width}]", this.probed(narrow.features(0)).accuracy
@@ -124,19 +122,19 @@ def architectures(
     yield from compared(courses)
 
 
-# a quarter more epochs, so that a Swin of 0.3 M parameters knows its training images; without a bottleneck
-longer = experiment("attribute_inference.longer",
-    smoke=Size(1, PROOF, families="small", images=400, recipe=SMOKE, every=1, probe_epochs=5),
-    class_=Size(8, f"networks of 0.3 M parameters on CIFAR-10, 480 images a part, 45 epochs; {KIND}",
-        first=100, families="small", images=1_920, recipe=LONGER, every=5, probe_epochs=30),
-)(architectures.measure)  # fmt: skip
+@experiment("attribute_inference.longer")
+@Size("smoke", 1, PROOF, families="small", images=400, recipe=SMOKE, every=1, probe_epochs=5)
+@Size("class", 8, f"networks of 0.3 M parameters on CIFAR-10, 480 images a part, 45 epochs; {KIND}",
+    first=100, families="small", images=1_920, recipe=LONGER, every=5, probe_epochs=30)  # fmt: skip
+def longer(repeat: int, device: str = "cpu", **settings: Any) -> Values:
+    """The same for a quarter more epochs, so that a Swin of 0.3 M parameters knows its training images; without a bottleneck."""
+    return architectures.measure(repeat, device=device, **settings)
 
 
-@experiment("attribute_inference.mark",
-    smoke=Size(1, PROOF, families="small", images=400, recipe=SMOKE),
-    class_=Size(8, "networks of 0.3 M parameters on CIFAR-10, 480 images a part, 45 epochs; a mark on half of the images, "
-        "behind animal or vehicle", first=200, families="small", images=1_920, recipe=LONGER),
-)  # fmt: skip
+@experiment("attribute_inference.mark")
+@Size("smoke", 1, PROOF, families="small", images=400, recipe=SMOKE)
+@Size("class", 8, "networks of 0.3 M parameters on CIFAR-10, 480 images a part, 45 epochs; a mark on half of the images, "
+    "behind animal or vehicle", first=200, families="small", images=1_920, recipe=LONGER)  # fmt: skip
 def mark(repeat: int, families: str, images: int, recipe: Settings, device: str = "cpu") -> Values:
     """An attribute that does not follow from the task: a white square in the corner of half of the images, whatever they show."""
     drawn = stamped(data.attributes.load("cifar10").few(images, repeat % 2**31), 1_000_000 + repeat % 2**31)
@@ -162,7 +160,8 @@ def at_the_end(this: Game, key: str, fleets: Mapping[str, Fleet]) -> Values:
     yield f"attack_acc[{key}, majority]", pixels.majority
     width = min(fleet.features(0).shape[1] for fleet in fleets.values()) // 2  # of the comparison at equal width
     for name, fleet in fleets.items():
-        features, untrained, of = fleet.features(0), fresh(fleet), f"{key}, {name}"
+        features, of = fleet.features(0), f"{key}, {name}"
+        untrained = representations.read(fleet.fresh(0), fleet.pixels)[LAST]
         yield f"train_acc[{of}]", fleet.right(0, this.parts.victim_train)
         yield f"task_acc[{of}]", fleet.right(0, this.parts.victim_test)
         for kind, score in {
@@ -179,32 +178,25 @@ def at_the_end(this: Game, key: str, fleets: Mapping[str, Fleet]) -> Values:
             yield f"macro_f1[{of}, {kind}]", score.macro_f1
 
 
-def fresh(fleet: Fleet) -> Tensor:
-    """What enters the last layer of the untrained network, (n, width)."""
-    return representations.read(fleet.fresh(0), fleet.pixels)[LAST]
-
-
-def by_depth(this: Game, fleet: Fleet, of: str) -> Values:
-    """A linear probe behind every stage, from the first to the representation."""
-    model = fleet.model(0)
-    layers = representations.stages(model)
-    read = representations.read(model, this.photos.pixels, layers)
-    values = [this.probed(read[layer], "linear").accuracy for layer in layers[:-1]]
-    yield from ((f"attack_acc[{of}, linear, stage_{n}]", value) for n, value in enumerate(values, start=1))
-    yield f"attack_acc[{of}, linear, middle]", values[(len(layers) - 1) // 2]
-
-
 def course(this: Game, fleet: Fleet, epochs: int) -> dict[str, np.ndarray]:
     """Attack accuracy by epoch: "probe" of the probe's training on the trained victim, "fresh" on the untrained one.
 
     "victim": by the victim's epoch, the untrained network first, and "level": its overfitting level there.
     """
-    train, test, untrained = this.parts.victim_train, this.parts.victim_test, fresh(fleet)
+    parts, untrained = this.parts, representations.read(fleet.fresh(0), fleet.pixels)[LAST]
+
+    def curve(features: Tensor) -> list[float]:
+        auxiliary, attacked = ((features[k], this.hidden[k]) for k in (parts.shadow_train, parts.shadow_test))
+        return attribute_inference.over_epochs(auxiliary, attacked, epochs, this.seed)
+
     found = {
-        "probe": this.curve(fleet.features(0), epochs),
-        "fresh": this.curve(untrained, epochs),
+        "probe": curve(fleet.features(0)),
+        "fresh": curve(untrained),
         "victim": [this.probed(x).accuracy for x in (untrained, *(fleet.features(0, at=at) for at in fleet.at))],
-        "level": [0.0, *(fleet.right(0, train, at) - fleet.right(0, test, at) for at in fleet.at)],
+        "level": [
+            0.0,
+            *(fleet.right(0, parts.victim_train, at) - fleet.right(0, parts.victim_test, at) for at in fleet.at),
+        ],
     }
     return {what: np.array(values) for what, values in found.items()}
 

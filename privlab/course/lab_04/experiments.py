@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from privlab import data, metrics
-from privlab.attacks.gradient_inversion import GaussNewton, GradientMatching, label_recovery, presets
-from privlab.experiments import Size, Trial, experiment, tiled
-from privlab.experiments.protocol import Settings, Values
-from privlab.experiments.trial import relative_residual
+from privlab.attacks.gradient_inversion import GaussNewton, label_recovery, presets
+from privlab.experiments.protocol import Settings, Size, Values, experiment
+from privlab.experiments.trial import Trial, relative_residual, tiled
+from privlab.experiments.victims.designs import matching
 
 SMALL = {"resnet": "resnet_cifar", "swin": "swin_cifar", "vit": "vit_cifar", "convnext": "convnext_cifar"}
 IMAGENET = {
@@ -41,27 +41,16 @@ COMPARED = "steps of the paper's search"
 ALL = "psnr ssim lpips mse"
 
 
-def trial_of(repeat: int, device: str = "cpu") -> Trial:
-    """The photographs behind those that were looked at when claims were chosen."""
-    return Trial.of(2_000 + repeat, device=device)
-
-
-def attack_of(attack: str, steps: int) -> GradientMatching:
-    """A preset by its name; directions are differences where these agree with the exact ones, which halves the time."""
-    return replace(getattr(presets, attack)(steps), derivative="auto")
-
-
 def victim(trial: Trial, network: str, narrow: bool, **changes: Any) -> Any:
     """An untrained network of this repeat."""
     return trial.network(network, **(NARROW.get(network, {}) if narrow else {}), **changes)
 
 
-@experiment("gradient_inversion.architectures", on=trial_of,
-    smoke=Size(2, FEW, networks="small", public=64, **QUICK),
-    class_=Size(8, SOME, networks="small", public=500, **SHORT),
-    night=Size(8, FULL + "3,000 steps", own=True, networks="paper", **LONG),
-    gpu=Size(20, FULL + "3,000 steps", own=True, networks="paper", **LONG),
-)  # fmt: skip
+@experiment("gradient_inversion.architectures", on=Trial.unseen)
+@Size("smoke", 2, FEW, networks="small", public=64, **QUICK)
+@Size("class", 8, SOME, networks="small", public=500, **SHORT)
+@Size("night", 8, FULL + "3,000 steps", own=True, networks="paper", **LONG)
+@Size("gpu", 20, FULL + "3,000 steps", own=True, networks="paper", **LONG)
 def architectures(
     trial: Trial, networks: str, attack: str, steps: int, public: int = 2_000, narrow: bool = False
 ) -> Values:
@@ -74,58 +63,55 @@ def architectures(
     yield "lpips[cifar10, nearest_public]", metrics.lpips(others, trial.images.expand_as(others)).min()
     images = [trial.images]
     for name, network in NETWORKS[networks].items():
-        result = trial.search(attack_of(attack, steps), victim(trial, network, narrow), snapshots=(steps // 6,))
+        result = trial.search(matching(attack, steps), victim(trial, network, narrow), snapshots=(steps // 6,))
         images.append(result.images)
         yield from trial.scores(f"cifar10, {name}", result.images, ALL)
         yield from trial.scores(f"cifar10, {name}, a_sixth", result.snapshots[0].images)
     yield "picture[photograph_and_reconstructions]", tiled([images])
 
 
-@experiment("gradient_inversion.larger_networks", on=trial_of,
-    smoke=Size(2, "a small ResNet and a small Swin in their place, 8 steps", networks="pair", **QUICK),
-    night=Size(6, "ResNet-101 and Swin-S, untrained, 3,000 steps", own=True, networks="larger", **LONG),
-    gpu=Size(20, "ResNet-101 and Swin-S, untrained, 3,000 steps", own=True, networks="larger", **LONG),
-)  # fmt: skip
+@experiment("gradient_inversion.larger_networks", on=Trial.unseen)
+@Size("smoke", 2, "a small ResNet and a small Swin in their place, 8 steps", networks="pair", **QUICK)
+@Size("night", 6, "ResNet-101 and Swin-S, untrained, 3,000 steps", own=True, networks="larger", **LONG)
+@Size("gpu", 20, "ResNet-101 and Swin-S, untrained, 3,000 steps", own=True, networks="larger", **LONG)
 def larger_networks(trial: Trial, networks: str, attack: str, steps: int, narrow: bool = False) -> Values:
     """Zhang et al. 2024, Table 5: its larger pair."""
     yield from trial.guesses("cifar10, larger_networks, ")
     images = [trial.images]
     for name, network in NETWORKS[networks].items():
-        images.append(trial.search(attack_of(attack, steps), victim(trial, network, narrow)).images)
+        images.append(trial.search(matching(attack, steps), victim(trial, network, narrow)).images)
         yield from trial.scores(f"cifar10, {name}", images[-1], ALL)
     yield "picture[photograph_and_reconstructions]", tiled([images])
 
 
-@experiment("gradient_inversion.imagenet", data=("imagenet_samples",),
-    smoke=Size(2, "small networks, photographs of 32 pixels, 8 steps", side=32, **QUICK),
-    gpu=Size(8, "the paper's networks, untrained, 3,000 steps", own=True, side=224, **LONG, first=2_008),
-)  # fmt: skip
+@experiment("gradient_inversion.imagenet", data=("imagenet_samples",))
+@Size("smoke", 2, "small networks, photographs of 32 pixels, 8 steps", side=32, **QUICK)
+@Size("gpu", 8, "the paper's networks, untrained, 3,000 steps", own=True, side=224, **LONG, first=2_008)
 def imagenet(repeat: int, side: int, attack: str, steps: int, narrow: bool = False, device: str = "cpu") -> Values:
     """Zhang et al. 2024, Figure 5c: the two pairs on photographs of ImageNet. There are twenty; a baseline is the mean of the others."""
-    trial = Trial.of(2_000 + repeat, "imagenet_samples", side=side, device=device)
+    trial = Trial.unseen(repeat, "imagenet_samples", side=side, device=device)
     others = Trial.of(0, "imagenet_samples", [n for n in range(20) if n != repeat % 20], side)
     yield from trial.scores("imagenet, mean_photograph", others.images.mean(0, keepdim=True))
     small = dict(zip(IMAGENET, 2 * ["resnet_cifar", "swin_cifar"], strict=True))
     for name, network in (IMAGENET if side == 224 else small).items():
         model = victim(trial, network, narrow, num_classes=1_000)
-        yield from trial.scores(f"imagenet, {name}", trial.search(attack_of(attack, steps), model).images)
+        yield from trial.scores(f"imagenet, {name}", trial.search(matching(attack, steps), model).images)
 
 
-@experiment(
-    "gradient_inversion.position_scale", on=trial_of, smoke=Size(2, FEW, **QUICK), class_=Size(8, SOME, **SHORT)
-)
+@experiment("gradient_inversion.position_scale", on=Trial.unseen)
+@Size("smoke", 2, FEW, **QUICK)
+@Size("class", 8, SOME, **SHORT)
 def position_scale(trial: Trial, attack: str, steps: int, narrow: bool = False) -> Values:
     """A ViT whose position embedding has timm's standard deviation, 0.02, and one with 1."""
     yield from trial.guesses("vit, ")
     for key, std in {"std_0p02": None, "std_1": 1.0}.items():
         model = victim(trial, "vit_cifar", narrow, position_std=std)
-        yield from trial.scores(f"vit, {key}", trial.search(attack_of(attack, steps), model).images)
+        yield from trial.scores(f"vit, {key}", trial.search(matching(attack, steps), model).images)
 
 
-@experiment("gradient_inversion.labels",
-    smoke=Size(2, "small untrained networks, 10 photographs each", photographs=10, narrow=True),
-    class_=Size(8, "small untrained networks, 20 photographs each", photographs=20),
-)  # fmt: skip
+@experiment("gradient_inversion.labels")
+@Size("smoke", 2, "small untrained networks, 10 photographs each", photographs=10, narrow=True)
+@Size("class", 8, "small untrained networks, 20 photographs each", photographs=20)
 def labels(repeat: int, photographs: int, narrow: bool = False, device: str = "cpu") -> Values:
     """The share of photographs whose label a rule reads off the last layer's gradient of one untrained network."""
     number = 2_000 + repeat
@@ -153,10 +139,9 @@ def lenet(activation: type[nn.Module], seed: int) -> Any:
     return model.eval()
 
 
-@experiment("gradient_inversion.dlg", on=trial_of,
-    smoke=Size(2, "LeNet, 2 steps of L-BFGS", steps=2),
-    class_=Size(8, "LeNet with smaller first weights than the paper's, 15 steps of L-BFGS", steps=15),
-)  # fmt: skip
+@experiment("gradient_inversion.dlg", on=Trial.unseen)
+@Size("smoke", 2, "LeNet, 2 steps of L-BFGS", steps=2)
+@Size("class", 8, "LeNet with smaller first weights than the paper's, 15 steps of L-BFGS", steps=15)
 def dlg(trial: Trial, steps: int) -> Values:
     """Zhu et al. 2019: image and label searched for at once, behind three activations."""
     yield from trial.guesses("dlg, ")
@@ -167,11 +152,11 @@ def dlg(trial: Trial, steps: int) -> Values:
         yield f"label_accuracy[dlg, {name}]", float(result.labels.equal(trial.labels))
 
 
-@experiment("gradient_inversion.second_order_full", on=trial_of,
-    smoke=Size(2, FEW + " in their place", networks="small", **QUICK),
-    night=Size(8, FULL + f"1,000 {COMPARED}, 2,000 passes of Gauss-Newton", networks="paper", **LONG | dict(steps=1_000)),
-    gpu=Size(8, FULL + f"3,000 {COMPARED}, 6,000 passes of Gauss-Newton", networks="paper", **LONG),
-)  # fmt: skip
+@experiment("gradient_inversion.second_order_full", on=Trial.unseen)
+@Size("smoke", 2, FEW + " in their place", networks="small", **QUICK)
+@Size("night", 8, FULL + f"1,000 {COMPARED}, 2,000 passes of Gauss-Newton",
+    networks="paper", **LONG | dict(steps=1_000))  # fmt: skip
+@Size("gpu", 8, FULL + f"3,000 {COMPARED}, 6,000 passes of Gauss-Newton", networks="paper", **LONG)
 def second_order_full(trial: Trial, networks: str, attack: str, steps: int, narrow: bool = False) -> Values:
     """Ours: Adam and Gauss-Newton for as many passes, a gradient, a J v or a J^T u each; a step of Adam takes two.
 
@@ -179,7 +164,7 @@ def second_order_full(trial: Trial, networks: str, attack: str, steps: int, narr
     """
     passes = 2 * steps
     yield from trial.guesses("second_order_full, ")
-    attacks = {"adam": attack_of(attack, steps), "gauss_newton": GaussNewton(passes)}
+    attacks = {"adam": matching(attack, steps), "gauss_newton": GaussNewton(passes)}
     rows = {method: [trial.images] for method in attacks}
     for name, kind in {"resnet_50": "resnet", "swin_t": "swin", "convnext_t": "convnext"}.items():
         model = victim(trial, NETWORKS[networks][kind], narrow)

@@ -16,20 +16,15 @@ from privlab.attacks.gradient_inversion.closed_form import Recovery
 from privlab.defences import perturbation
 from privlab.experiments import Size, Trial, experiment, tiled
 from privlab.experiments.protocol import Settings, Values
-from privlab.experiments.victims.april import trial_of, victim
+from privlab.experiments.victims.april import victim
 from privlab.leak import Leak
 
 QKV, POSITION, STEM = "blocks.0.attn.qkv.weight", "pos_embed", "patch_embed.proj.weight"
 OWN = "in the paper's size for CIFAR-10, fresh"
 SMALL: Settings = dict(depth=2, width=224)
 GUESSES = "psnr ssim mse"
-LEVELS = {
-    "0p001": 1e-3,
-    "0p01": 1e-2,
-    "0p03": 3e-2,
-    "0p1": 1e-1,
-    "1": 1.0,
-}  # norm of the noise over norm of the gradient
+# norm of the noise over norm of the gradient
+LEVELS = {"0p001": 1e-3, "0p01": 1e-2, "0p03": 3e-2, "0p1": 1e-1, "1": 1.0}
 S_32, B_16, DEIT = "vit_small_patch32_224", "vit_base_patch16_224", "deit_tiny_patch16_224"
 STOCK = {S_32: "vit_s_32", B_16: "vit_b_16", DEIT: "deit_tiny_16"}
 FORMATS = {S_32: ("float64", "float32", "bfloat16"), B_16: ("float32", "bfloat16"), DEIT: ("float32",)}
@@ -76,13 +71,12 @@ def slope(model: Any, photo: Tensor, label: Tensor, direction: Tensor, h: float 
     return (8 * (loss(h) - loss(-h)) - (loss(2 * h) - loss(-2 * h))) / (12 * h)
 
 
-@experiment("april_closed_form.theorems",
-    smoke=Size(2, "architecture A, narrow, float64", shape=SMALL),
-    class_=Size(16, f"architecture A {OWN}, float64", own=True, shape={}),
-)  # fmt: skip
+@experiment("april_closed_form.theorems")
+@Size("smoke", 2, "architecture A, narrow, float64", shape=SMALL)
+@Size("class", 16, f"architecture A {OWN}, float64", own=True, shape={})
 def theorems(repeat: int, shape: Settings) -> Values:
     """Both sides of Theorem 1; Theorem 2 against differences, since backpropagation would hand us the same tensor twice; equation 11."""
-    trial = trial_of(repeat)
+    trial = Trial.of(repeat)
     model = victim(trial, "a", torch.float64, **shape)
     leak = trial.leak(model)
     Z, dZ = inside(model, trial.images, trial.labels)
@@ -98,14 +92,13 @@ def theorems(repeat: int, shape: Settings) -> Values:
     yield "mse[pixels_from_embedding]", (again - F.unfold(normalised, 8, stride=8)[0].T).square().mean()
 
 
-@experiment("april_closed_form.solved",
-    smoke=Size(2, "architectures A and B, narrow", shape=SMALL),
-    # a further try: one claim was mended after a look
-    class_=Size(16, f"architectures A and B {OWN}", own=True, shape={}, first=32),
-)  # fmt: skip
+@experiment("april_closed_form.solved")
+@Size("smoke", 2, "architectures A and B, narrow", shape=SMALL)
+# a further try: one claim was mended after a look
+@Size("class", 16, f"architectures A and B {OWN}", own=True, shape={}, first=32)
 def solved(repeat: int, shape: Settings) -> Values:
     """One image on A, from float32; the same solver on B, and on batches that it takes for one image."""
-    trial = trial_of(repeat)
+    trial = Trial.of(repeat)
     yield from trial.guesses("cifar10, ", GUESSES)
     model, other = victim(trial, "a", **shape), victim(trial, "b", **shape)
     on_a, on_b = (solve(closed_form.attention, m, trial.leak(m, [POSITION, QKV])) for m in (model, other))
@@ -113,7 +106,7 @@ def solved(repeat: int, shape: Settings) -> Values:
     yield "mse[closed_form, batch_1]", metrics.mse(on_a.clamped, trial.images)
     rows = [trial.images, on_a.clamped]
     for size in (2, 4):
-        batch = trial_of(repeat, size)
+        batch = Trial.of(repeat, size=size)
         pretended = replace(batch.leak(model, [POSITION, QKV]), batch_size=1)
         rows.append(solve(closed_form.attention, model, pretended).clamped)
         nearest = metrics.mse(rows[-1].expand(size, -1, -1, -1), batch.images).min()
@@ -122,13 +115,12 @@ def solved(repeat: int, shape: Settings) -> Values:
     yield "picture[photograph_arch_a_batch_2_batch_4_arch_b]", tiled([[*rows, on_b.clamped]])
 
 
-@experiment("april_closed_form.width",
-    smoke=Size(2, "two layers, 64 patches", widths=[32, 768]),
-    class_=Size(16, "two layers, 64 patches of 4 pixels", widths=[32, 64, 128, 384, 768]),
-)  # fmt: skip
+@experiment("april_closed_form.width")
+@Size("smoke", 2, "two layers, 64 patches", widths=[32, 768])
+@Size("class", 16, "two layers, 64 patches of 4 pixels", widths=[32, 64, 128, 384, 768])
 def width(repeat: int, widths: list[int]) -> Values:
     """Figure 5: the closed form from half as many dimensions as patches to ViT-Base's width, from float32."""
-    trial = trial_of(repeat)
+    trial = Trial.of(repeat)
     rows = [trial.images]
     for wide in widths:
         model = victim(trial, "a", width=wide, patch_size=4, depth=2)
@@ -140,14 +132,13 @@ def width(repeat: int, widths: list[int]) -> Values:
     yield "picture[photograph_and_widths]", tiled([rows])
 
 
-@experiment("april_closed_form.noise",
-    smoke=Size(2, "architecture A, narrow", shape=SMALL),
-    # a further try: claims were mended after a look
-    class_=Size(24, f"architecture A {OWN}", own=True, shape={}, first=32),
-)  # fmt: skip
+@experiment("april_closed_form.noise")
+@Size("smoke", 2, "architecture A, narrow", shape=SMALL)
+# a further try: claims were mended after a look
+@Size("class", 24, f"architecture A {OWN}", own=True, shape={}, first=32)
 def noise(repeat: int, shape: Settings) -> Values:
     """Figure 6: the closed form under noise whose level it knows; and whether the level or the noise's own size counts."""
-    trial = trial_of(repeat)
+    trial = Trial.of(repeat)
     yield from trial.guesses("cifar10, ", GUESSES)
     model = victim(trial, "a", **shape)
     leak = trial.leak(model, [POSITION, QKV])
@@ -164,11 +155,10 @@ def noise(repeat: int, shape: Settings) -> Values:
     yield "picture[photograph_gaussian_laplacian]", tiled([rows])
 
 
-@experiment("april_closed_form.stock", data=("imagenet_samples",),
-    smoke=Size(2, "ViT-S/32 from float32", cells=[[S_32, "float32"]]),
-    class_=Size(10, "timm's own networks at 224 pixels, fresh, photographs of a sample of 20",
-        cells=[[name, sent] for name, formats in FORMATS.items() for sent in formats]),
-)  # fmt: skip
+@experiment("april_closed_form.stock", data=("imagenet_samples",))
+@Size("smoke", 2, "ViT-S/32 from float32", cells=[[S_32, "float32"]])
+@Size("class", 10, "timm's own networks at 224 pixels, fresh, photographs of a sample of 20",
+    cells=[[name, sent] for name, formats in FORMATS.items() for sent in formats])  # fmt: skip
 def stock(repeat: int, cells: list[list[str]], device: str = "cpu") -> Values:
     """Ours, the patch-embedding form on stock models: gradients computed in float64 or float32, and sent as they are or as bfloat16.
 
@@ -185,14 +175,13 @@ def stock(repeat: int, cells: list[list[str]], device: str = "cpu") -> Values:
         yield from trial.scores(f"patch_embedding, {STOCK[name]}, {sent}", images)
 
 
-@experiment("april_closed_form.subspace",
-    smoke=Size(2, "architecture B, two layers", shape=dict(depth=2)),
-    # a further try: two claims were mended after a look
-    class_=Size(16, f"architecture B {OWN}", own=True, shape={}, first=32),
-)  # fmt: skip
+@experiment("april_closed_form.subspace")
+@Size("smoke", 2, "architecture B, two layers", shape=dict(depth=2))
+# a further try: two claims were mended after a look
+@Size("class", 16, f"architecture B {OWN}", own=True, shape={}, first=32)
 def subspace(repeat: int, shape: Settings) -> Values:
     """Ours, fixed position embeddings against the subspace form, from float32 and float64; and a batch of two taken for one image."""
-    trial, batch = trial_of(repeat), trial_of(repeat, 2)
+    trial, batch = Trial.of(repeat), Trial.of(repeat, size=2)
     yield from trial.guesses("cifar10, ", GUESSES)
     for name, position in FIXED.items():
         for dtype in ("float32", "float64"):
@@ -205,13 +194,12 @@ def subspace(repeat: int, shape: Settings) -> Values:
     yield "psnr[subspace, batch_2, float64]", metrics.psnr(wrong.expand(2, -1, -1, -1), batch.images).max()
 
 
-@experiment("april_closed_form.rank_rule",
-    smoke=Size(2, "architecture B, two layers, three embeddings", kinds=["rank_1", "rank_15", "sinusoid_2d"]),
-    class_=Size(16, "architecture B, two layers, ten embeddings", kinds=[*EMBEDDINGS]),
-)  # fmt: skip
+@experiment("april_closed_form.rank_rule")
+@Size("smoke", 2, "architecture B, two layers, three embeddings", kinds=["rank_1", "rank_15", "sinusoid_2d"])
+@Size("class", 16, "architecture B, two layers, ten embeddings", kinds=[*EMBEDDINGS])
 def rank_rule(repeat: int, kinds: list[str]) -> Values:
     """Directions of each patch that the solver leaves open, less those that the rule foretells from the model alone."""
-    trial, gaps = trial_of(repeat), []
+    trial, gaps = Trial.of(repeat), []
     for kind in kinds:
         model = victim(trial, "b", torch.float64, depth=2, **EMBEDDINGS[kind])
         answer = closed_form.subspace(model, trial.leak(model, [QKV]))

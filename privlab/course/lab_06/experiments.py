@@ -3,10 +3,12 @@
 At night `cifar10`, `mnist`, `architecture_a`, `batches` and `labels_of_a_batch` have the paper's own networks and steps.
 """
 
+import copy
 import itertools
 import math
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,11 +17,11 @@ from privlab import metrics, training
 from privlab.attacks.gradient_inversion import closed_form, label_recovery
 from privlab.attacks.gradient_inversion.schedules import constant, cosine
 from privlab.course.lab_06 import sense_of_place
-from privlab.course.lab_06.searches import FOUR, another_embedding, attack, fall, final, invert
+from privlab.course.lab_06.searches import FOUR, attack, fall, final, invert
 from privlab.experiments import Size, Trial, experiment, tiled
 from privlab.experiments.protocol import Settings, Values
-from privlab.experiments.victims import batch_family
-from privlab.experiments.victims.april import OWN_DRAW, trial_of, victim
+from privlab.experiments.victims.april import OWN_DRAW, victim
+from privlab.experiments.victims.batches import CURVED, family, lbfgs
 
 SCORES = "psnr ssim mse"  # mse in the unit that fits the printed SSIM of Table 1
 A, B = (
@@ -81,12 +83,11 @@ def four_attacks(trial: Trial, steps: int, stds: list[float], shape: Settings) -
     yield "picture[photograph_april_dlg_ig_tag]", tiled([rows[:5]])
 
 
-@experiment("april_by_optimisation.cifar10", on=trial_of,
-    smoke=Size(2, "two narrow layers, 3 steps", steps=3, stds=[1.0, 0.02], shape=TINY),
-    class_=Size(8, f"{SHORT}: 30 of 1,500", steps=30, stds=[1.0], shape=TWO),
-    night=Size(16, B, own=True, steps=1500, stds=[1.0, 0.02], shape={}),
-    paper=Size(500, B, own=True, steps=1500, stds=[1.0, 0.02], shape={}),
-)  # fmt: skip
+@experiment("april_by_optimisation.cifar10", on=Trial.of)
+@Size("smoke", 2, "two narrow layers, 3 steps", steps=3, stds=[1.0, 0.02], shape=TINY)
+@Size("class", 8, f"{SHORT}: 30 of 1,500", steps=30, stds=[1.0], shape=TWO)
+@Size("night", 16, B, own=True, steps=1500, stds=[1.0, 0.02], shape={})
+@Size("paper", 500, B, own=True, steps=1500, stds=[1.0, 0.02], shape={})
 def cifar10(trial: Trial, steps: int, stds: list[float], shape: Settings) -> Values:
     """Table 1, Figures 3, 7 and 8, section 4.2: the four attacks, and what is left of them without the position embedding's gradient."""
     yield from four_attacks(trial, steps, stds, shape)
@@ -102,18 +103,19 @@ def cifar10(trial: Trial, steps: int, stds: list[float], shape: Settings) -> Val
     yield "picture[photograph_without_position_gradient]", tiled([rows])
 
 
-mnist = experiment("april_by_optimisation.mnist", on=partial(trial_of, name="mnist"), data=("mnist",),  # Table 1
-    smoke=Size(2, "two narrow layers, 3 steps", steps=3, stds=[1.0], shape=TINY),
-    class_=Size(8, f"{SHORT}: 30 of 800", steps=30, stds=[1.0], shape=TWO),
-    night=Size(16, B, own=True, steps=800, stds=[1.0, 0.02], shape={}),
-    paper=Size(500, B, own=True, steps=800, stds=[1.0, 0.02], shape={}),
-)(four_attacks)  # fmt: skip
+@experiment("april_by_optimisation.mnist", on=partial(Trial.of, name="mnist"), data=("mnist",))
+@Size("smoke", 2, "two narrow layers, 3 steps", steps=3, stds=[1.0], shape=TINY)
+@Size("class", 8, f"{SHORT}: 30 of 800", steps=30, stds=[1.0], shape=TWO)
+@Size("night", 16, B, own=True, steps=800, stds=[1.0, 0.02], shape={})
+@Size("paper", 500, B, own=True, steps=800, stds=[1.0, 0.02], shape={})
+def mnist(trial: Trial, steps: int, stds: list[float], shape: Settings) -> Values:
+    """Table 1: the four attacks on digits."""
+    return four_attacks(trial, steps, stds, shape)
 
 
-@experiment("april_by_optimisation.distances", on=trial_of,
-    smoke=Size(2, "two narrow layers, 2 steps", steps=2, shape=TINY),
-    night=Size(8, "architecture B in its paper's size, 800 steps", first=1100, steps=800, shape={}),
-)  # fmt: skip
+@experiment("april_by_optimisation.distances", on=Trial.of)
+@Size("smoke", 2, "two narrow layers, 2 steps", steps=2, shape=TINY)
+@Size("night", 8, "architecture B in its paper's size, 800 steps", first=1100, steps=800, shape={})
 def distances(trial: Trial, steps: int, shape: Settings) -> Values:
     """Ours: what APRIL's term and TAG's absolute differences bring, alone and together, and whether each tensor should count alike."""
     yield from trial.guesses("cifar10, ", SCORES)
@@ -124,11 +126,10 @@ def distances(trial: Trial, steps: int, shape: Settings) -> Values:
     yield "picture[photograph_and_distances]", tiled([rows])
 
 
-@experiment("april_by_optimisation.step_lengths", on=trial_of,
-    smoke=Size(1, "two narrow layers, 2 steps", steps=2, lengths=[0.1, 0.01], shape=TINY),
-    night=Size(4, "architecture B in its paper's size, fresh, 500 of 1,500 steps, by two step lengths that fall or stay",
-        first=1200, steps=500, lengths=[0.1, 0.01], shape={}),
-)  # fmt: skip
+@experiment("april_by_optimisation.step_lengths", on=Trial.of)
+@Size("smoke", 1, "two narrow layers, 2 steps", steps=2, lengths=[0.1, 0.01], shape=TINY)
+@Size("night", 4, "architecture B in its paper's size, fresh, 500 of 1,500 steps, by two step lengths that fall or stay",
+    first=1200, steps=500, lengths=[0.1, 0.01], shape={})  # fmt: skip
 def step_lengths(trial: Trial, steps: int, lengths: list[float], shape: Settings) -> Values:
     """What the paper leaves open: the four losses of squared distance by step length, its course, and alpha (0, 1, by rule)."""
     seed = trial.number + OWN_DRAW
@@ -143,12 +144,11 @@ def step_lengths(trial: Trial, steps: int, lengths: list[float], shape: Settings
     yield "picture[photograph_and_cells]", tiled([rows])
 
 
-@experiment("april_by_optimisation.architecture_a", on=trial_of,
-    smoke=Size(2, "two narrow layers, 2 steps", steps=2, shape=TINY),
-    class_=Size(8, f"{SHORT}: 20 of 1,500", steps=20, shape=TWO),
-    night=Size(16, A, own=True, steps=1500, shape={}),
-    paper=Size(500, A, own=True, steps=1500, shape={}),
-)  # fmt: skip
+@experiment("april_by_optimisation.architecture_a", on=Trial.of)
+@Size("smoke", 2, "two narrow layers, 2 steps", steps=2, shape=TINY)
+@Size("class", 8, f"{SHORT}: 20 of 1,500", steps=20, shape=TWO)
+@Size("night", 16, A, own=True, steps=1500, shape={})
+@Size("paper", 500, A, own=True, steps=1500, shape={})
 def architecture_a(trial: Trial, steps: int, shape: Settings) -> Values:
     """Figures 2 and 8 (A): the closed form and the four searches on architecture A, and one without the position gradient."""
     yield from trial.guesses("cifar10, ", SCORES)
@@ -164,16 +164,15 @@ def architecture_a(trial: Trial, steps: int, shape: Settings) -> Values:
     yield "picture[photograph_closed_form_april_dlg_ig_tag_hidden]", tiled([rows])
 
 
-@experiment("april_by_optimisation.batches",
-    smoke=Size(2, "two narrow layers, 2 steps", steps=2, sizes=[4], shape=TINY),
-    class_=Size(8, f"{SHORT}: 30 of 1,500", steps=30, sizes=[4], shape=TWO),
-    night=Size(16, B, own=True, steps=1500, sizes=[4], shape={}),
-    paper=Size(100, B, own=True, steps=1500, sizes=[2, 4], shape={}),
-)  # fmt: skip
+@experiment("april_by_optimisation.batches")
+@Size("smoke", 2, "two narrow layers, 2 steps", steps=2, sizes=[4], shape=TINY)
+@Size("class", 8, f"{SHORT}: 30 of 1,500", steps=30, sizes=[4], shape=TWO)
+@Size("night", 16, B, own=True, steps=1500, sizes=[4], shape={})
+@Size("paper", 100, B, own=True, steps=1500, sizes=[2, 4], shape={})
 def batches(repeat: int, steps: int, sizes: list[int], shape: Settings, device: str = "cpu") -> Values:
     """Figure 4: APRIL on a batch of different classes, its labels by the row minimum; the images in the order of their labels."""
     for size in sizes:
-        trial = trial_of(repeat, size, device=device)
+        trial = Trial.of(repeat, size=size, device=device)
         model = victim(trial, **shape, position_std=1.0)
         counted = label_recovery.bias_counts(model, trial.leak(model)).cpu()
         yield f"label_accuracy[bias_counts, batch_{size}]", label_recovery.overlap(counted, trial.labels)
@@ -185,11 +184,10 @@ def batches(repeat: int, steps: int, sizes: list[int], shape: Settings, device: 
         yield f"picture[batch_{size}, truth_above_found]", tiled([trial.images, found])
 
 
-@experiment("april_by_optimisation.labels_of_a_batch", on=partial(trial_of, size=4),
-    smoke=Size(2, "two narrow layers, 2 steps", steps=2, shape=TINY),
-    # a further try: of the first eight one claim came out open
-    night=Size(8, B, own=True, first=1108, steps=1500, shape={}),
-)  # fmt: skip
+@experiment("april_by_optimisation.labels_of_a_batch", on=partial(Trial.of, size=4))
+@Size("smoke", 2, "two narrow layers, 2 steps", steps=2, shape=TINY)
+# a further try: of the first eight one claim came out open
+@Size("night", 8, B, own=True, first=1108, steps=1500, shape={})
 def labels_of_a_batch(trial: Trial, steps: int, shape: Settings) -> Values:
     """Ours: APRIL on a batch of four classes, once with its labels by the row minimum and once by the last layer's bias."""
     yield from trial.guesses("cifar10, ", SCORES)
@@ -213,14 +211,13 @@ def in_order(trial: Trial, by: str, model: torch.nn.Module, steps: int) -> tuple
     return final(result)[places], label_recovery.overlap(result.labels, trial.labels)
 
 
-@experiment("april_by_optimisation.label_rule", data=("cifar10", "mnist"),
-    smoke=Size(2, "two narrow layers", shape=TINY),
-    class_=Size(16, "architectures A and B in the paper's size, fresh", own=True, shape={}),
-)  # fmt: skip
+@experiment("april_by_optimisation.label_rule", data=("cifar10", "mnist"))
+@Size("smoke", 2, "two narrow layers", shape=TINY)
+@Size("class", 16, "architectures A and B in the paper's size, fresh", own=True, shape={})
 def label_rule(repeat: int, shape: Settings) -> Values:
     """Algorithm 2, line 3: the share of labels that are read right, over both architectures and two scales of the position embedding."""
     for name, key in (("cifar10", "batch_1"), ("mnist", "batch_1, mnist")):
-        trial, right = trial_of(repeat, name=name), 0
+        trial, right = Trial.of(repeat, name=name), 0
         for architecture, std in itertools.product("ab", (1.0, 0.02)):
             model = victim(trial, architecture, **shape, position_std=std)
             leak = replace(trial.leak(model, HEAD), labels=None)
@@ -228,12 +225,11 @@ def label_rule(repeat: int, shape: Settings) -> Values:
         yield f"label_accuracy[dot_product_rule, {key}]", right / 4
 
 
-@experiment("april_by_optimisation.scale", on=trial_of,
-    smoke=Size(2, "two narrow layers, 3 steps", steps=3, stds=[0.02, 1.0], shape=TINY),
-    class_=Size(8, "two layers, 60 steps", steps=60, stds=[0.02, 0.2, 1.0, 2.0], shape=TWO),
-    night=Size(16, "architecture B in its paper's size, 300 steps",
-        steps=300, stds=[0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0], shape={}),
-)  # fmt: skip
+@experiment("april_by_optimisation.scale", on=Trial.of)
+@Size("smoke", 2, "two narrow layers, 3 steps", steps=3, stds=[0.02, 1.0], shape=TINY)
+@Size("class", 8, "two layers, 60 steps", steps=60, stds=[0.02, 0.2, 1.0, 2.0], shape=TWO)
+@Size("night", 16, "architecture B in its paper's size, 300 steps",
+    steps=300, stds=[0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0], shape={})  # fmt: skip
 def scale(trial: Trial, steps: int, stds: list[float], shape: Settings) -> Values:
     """Ours: nothing changed but the standard deviation of the position embedding: what a search and the closed form find, and why."""
     yield from trial.guesses("cifar10, ", SCORES)
@@ -265,18 +261,20 @@ def scale(trial: Trial, steps: int, stds: list[float], shape: Settings) -> Value
     yield "picture[photograph_and_scales]", tiled([rows])
 
 
-@experiment("april_by_optimisation.embeddings", on=trial_of,
-    smoke=Size(2, "two narrow layers, 2 steps", steps=2, shape=WIDER),
-    class_=Size(8, "two layers, 60 steps", steps=60, shape=TWO),
-    night=Size(16, "architecture B in its paper's size, 300 steps", steps=300, shape={}),
-)  # fmt: skip
+@experiment("april_by_optimisation.embeddings", on=Trial.of)
+@Size("smoke", 2, "two narrow layers, 2 steps", steps=2, shape=WIDER)
+@Size("class", 8, "two layers, 60 steps", steps=60, shape=TWO)
+@Size("night", 16, "architecture B in its paper's size, 300 steps", steps=300, shape={})
 def embeddings(trial: Trial, steps: int, shape: Settings) -> Values:
     """A position embedding withheld, frozen as a sinusoid, or private: by the annealed search, and by algebra from the same message."""
     yield from trial.guesses("cifar10, ", SCORES)
     rows = [trial.images]
     for kind, how in KINDS.items():
         model = victim(trial, **shape, **how)
-        server = another_embedding(model, trial) if kind == "private" else model
+        server = copy.deepcopy(model)
+        if kind == "private":  # a server that was never told the embedding has a draw of its own
+            draw = torch.Generator().manual_seed(trial.number + 2 * OWN_DRAW)
+            server.pos_embed.data = torch.randn(server.pos_embed.shape, generator=draw).to(server.pos_embed)
         hide = [POSITION] if kind in ("withheld", "private") else []
         result = invert("annealed", trial, model, steps, hide, server)
         rows.append(final(result))
@@ -287,11 +285,10 @@ def embeddings(trial: Trial, steps: int, shape: Settings) -> Values:
     yield "picture[photograph_and_embeddings]", tiled([rows])
 
 
-@experiment("april_by_optimisation.fixed_sinusoid", on=trial_of,
-    smoke=Size(1, "two narrow layers, 1 step", steps=1, restarts=2, shape=WIDER),
-    night=Size(16, "architecture B in its paper's size, fresh; a search of ours, 15 steps of L-BFGS (some 300 evaluations), three starts",
-        first=1200, steps=15, restarts=3, shape={}),
-)  # fmt: skip
+@experiment("april_by_optimisation.fixed_sinusoid", on=Trial.of)
+@Size("smoke", 1, "two narrow layers, 1 step", steps=1, restarts=2, shape=WIDER)
+@Size("night", 16, "architecture B in its paper's size, fresh; a search of ours, 15 steps of L-BFGS (some 300 evaluations), three starts",
+    first=1200, steps=15, restarts=3, shape={})  # fmt: skip
 def fixed_sinusoid(trial: Trial, steps: int, restarts: int, shape: Settings) -> Values:
     """Ours: behind a sinusoid, which is fixed and known, a search inside the family that the first attention's gradient leaves open.
 
@@ -299,27 +296,31 @@ def fixed_sinusoid(trial: Trial, steps: int, restarts: int, shape: Settings) -> 
     scale 1, as many directions are hidden: a control. Where the algebra leaves none open its answer counts.
     """
     yield from trial.guesses("cifar10, ", SCORES)
-    rows, seeds = [trial.images], [(k + 1) * OWN_DRAW + trial.number for k in range(restarts)]
+    rows = [trial.images]
     for kind, (embedding, formats) in BEHIND.items():
         for sent in formats:
-            model = victim(trial, "b", getattr(torch, sent), **shape, **embedding)
+            model, found = victim(trial, "b", getattr(torch, sent), **shape, **embedding), []
             leak = replace(trial.leak(model), labels=None)
-            hidden, images = batch_family.inside(model, leak, trial.images, seeds, steps, ROUNDED[sent])
-            rows.append(images["inside"].cpu().float().clamp(0, 1))
-            yield f"hidden[{kind}, {sent}]", hidden
-            for name, found in images.items():
-                truth = trial.images.to(found.dtype)
-                yield f"psnr[{name}, {kind}, {sent}]", metrics.psnr(found.cpu().clamp(0, 1), truth)
+            for seed in (k * OWN_DRAW + trial.number for k in range(1, restarts + 1)):
+                space, start, known = family(model, leak, trial.images, seed, ROUNDED[sent])
+                if space.hidden:
+                    how: dict[str, Any] = dict(start=start, space=space, snapshots=0, progress=False)
+                    found.append(lbfgs(steps, CURVED).run(model, leak, **how))
+            known["inside"] = min(found, key=lambda result: result.score).images if found else known["guess"]
+            rows.append(known["inside"].cpu().float().clamp(0, 1))
+            yield f"hidden[{kind}, {sent}]", space.hidden
+            for name, image in known.items():
+                psnr = metrics.psnr(image.cpu().clamp(0, 1), trial.images.to(image.dtype))
+                yield f"psnr[{name}, {kind}, {sent}]", psnr
     yield "picture[photograph_and_inside]", tiled([rows])
 
 
-@experiment("april_by_optimisation.trained", on=trial_of,
-    smoke=Size(2, "two narrow layers, 2 epochs on 32 images, 2 steps", steps=2, images=32, epochs=2, **TINY),
-    class_=Size(8, "two layers of width 192, 4 epochs on 400 images, 60 steps",
-        steps=60, images=400, epochs=4, width=192, depth=2),
-    gpu=Size(8, "architecture B in its paper's size, 15 epochs on 10,000 images, 300 steps",
-        steps=300, images=10_000, epochs=15, width=384, depth=4),
-)  # fmt: skip
+@experiment("april_by_optimisation.trained", on=Trial.of)
+@Size("smoke", 2, "two narrow layers, 2 epochs on 32 images, 2 steps", steps=2, images=32, epochs=2, **TINY)
+@Size("class", 8, "two layers of width 192, 4 epochs on 400 images, 60 steps",
+    steps=60, images=400, epochs=4, width=192, depth=2)  # fmt: skip
+@Size("gpu", 8, "architecture B in its paper's size, 15 epochs on 10,000 images, 300 steps",
+    steps=300, images=10_000, epochs=15, width=384, depth=4)  # fmt: skip
 def trained(trial: Trial, steps: int, images: int, epochs: int, width: int, depth: int) -> Values:
     """Two victims, drawn at 0.02 and at 1, trained alike on images of the repeat's own, then searched."""
     yield from trial.guesses("cifar10, ", SCORES)

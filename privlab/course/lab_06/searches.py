@@ -1,12 +1,10 @@
 """The searches of Lu et al. 2022, Table 1, and ours beside them, on a repeat of lab 06."""
 
-import copy
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from privlab.attacks.gradient_inversion import GradientMatching, label_recovery, objectives, presets
@@ -23,13 +21,6 @@ BALANCED = {  # April with alpha by rule -> what it compares gradients by
     "april_tag": objectives.tag(),
     "april_relative": objectives.relative_distance,
 }
-
-
-def another_embedding(model: Any, trial: Trial) -> Any:
-    """What a server has that was never told the embedding: the same victim with a draw of its own."""
-    other, draw = copy.deepcopy(model), torch.Generator().manual_seed(trial.number + 2 * OWN_DRAW)
-    other.pos_embed.data = torch.randn(other.pos_embed.shape, generator=draw).to(other.pos_embed)
-    return other
 
 
 def attack(by: str, steps: int, model: nn.Module, leak: Leak, seed: int) -> GradientMatching:

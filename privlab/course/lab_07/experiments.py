@@ -1,30 +1,37 @@
-"""Lab 07: GradViT, a batch of images from one gradient. What its terms do, beside other attacks, and on which victims."""
+"""Lab 07: GradViT, a batch of images from one gradient. What its terms do, beside other attacks, and on which victims.
 
+Beyond the papers, `batch_family`: a batch narrowed down by algebra first, then searched for; and a search that knows curvature.
+"""
+
+import math
 import statistics
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privlab import data, metrics
-from privlab.attacks.gradient_inversion import GradientMatching, label_recovery, objectives, presets, search_spaces
-from privlab.experiments import Size, Trial, experiment, tiled
-from privlab.experiments.protocol import Values
+from privlab.attacks import gradient_inversion
+from privlab.attacks.gradient_inversion import GaussNewton, GradientMatching, Term, objectives, presets
+from privlab.attacks.gradient_inversion.schedules import cosine
+from privlab.experiments.protocol import Size, Values, experiment
+from privlab.experiments.trial import Trial, mean_photograph, tiled
 from privlab.experiments.victims import batches as ground
-from privlab.experiments.victims.batches import SCORES, STDS, client, gradvit, search, trained, vit
+from privlab.experiments.victims.batches import SCORES, STDS, client, family, gradvit, lbfgs, search, trained, vit
 from privlab.leak import observe
 
 SHORT = "a small ViT, batches of 2, {} steps"
+ADAM = (Term("gradients", 1.0, objectives.cosine_distance),)
 
 
-@experiment("gradvit.labels", on=partial(client, size=4),
-    protocol=2,  # 1 added shares up one by one, so that ten times right was not quite 1
-    smoke=Size(1, "small networks", batches=3, width=128, images=96, epochs=2),
-    class_=Size(8, "small networks, trained on 400 photographs", batches=10, width=256, images=400, epochs=3, first=16),
-    night=Size(12, "small networks, trained on 5,000 photographs", batches=40, images=5_000, epochs=10, first=1_012),
-)  # fmt: skip
+# protocol 1 added shares up one by one, so that ten times right was not quite 1
+@experiment("gradvit.labels", on=partial(client, size=4), protocol=2)
+@Size("smoke", 1, "small networks", batches=3, width=128, images=96, epochs=2)
+@Size("class", 8, "small networks, trained on 400 photographs", batches=10, width=256, images=400, epochs=3, first=16)
+@Size("night", 12, "small networks, trained on 5,000 photographs", batches=40, images=5_000, epochs=10, first=1_012)
 def labels(trial: Trial, batches: int, images: int, epochs: int, width: int = 384) -> Values:
     """Share of the labels of four images that each rule reads off the last layer: fresh and trained victims, labels distinct or drawn."""
     victims = {
@@ -48,18 +55,18 @@ def labels(trial: Trial, batches: int, images: int, epochs: int, width: int = 38
 
 def share_of_labels(rule: str, model: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> float:
     """Of all labels of these batches, those that a rule finds."""
-    head = label_recovery.classifier(model)
+    head = gradient_inversion.label_recovery.classifier(model)
     found = []
     for images, classes in batches:
         leak = observe(model, images, classes, names=[f"{head}.weight", f"{head}.bias"])
-        read = label_recovery.RULES[rule](model, replace(leak, labels=None))
-        found.append(label_recovery.overlap(read.cpu(), classes))
+        read = gradient_inversion.label_recovery.RULES[rule](model, replace(leak, labels=None))
+        found.append(gradient_inversion.label_recovery.overlap(read.cpu(), classes))
     return statistics.mean(found)
 
 
-@experiment("gradvit.exchanged_patches", on=partial(client, size=2),
-    smoke=Size(1, "a fresh small ViT", width=128), class_=Size(16, "a fresh small ViT")
-)  # fmt: skip
+@experiment("gradvit.exchanged_patches", on=partial(client, size=2))
+@Size("smoke", 1, "a fresh small ViT", width=128)
+@Size("class", 16, "a fresh small ViT")
 def exchanged_patches(trial: Trial, width: int = 384) -> Values:
     """Eq. 3 of the true batch with two neighbouring patches exchanged, as a share of that of noise."""
     images, noise, moved = trial.images, random_noise(trial), trial.images.clone()
@@ -88,12 +95,11 @@ def ablation_rows(steps: int, **changes: Any) -> dict[str, GradientMatching]:
     }
 
 
-@experiment("gradvit.ablation",
-    smoke=Size(1, SHORT.format(3), steps=3, width=96),
-    class_=Size(8, SHORT.format(20), steps=20, width=256),
-    night=Size(12, SHORT.format(600), steps=600),
-    gpu=Size(5, "fresh ViT-B/16, batches of 4 of 224 pixels, 2,000 steps", steps=2_000, batch=4, large=True),
-)  # fmt: skip
+@experiment("gradvit.ablation")
+@Size("smoke", 1, SHORT.format(3), steps=3, width=96)
+@Size("class", 8, SHORT.format(20), steps=20, width=256)
+@Size("night", 12, SHORT.format(600), steps=600)
+@Size("gpu", 5, "fresh ViT-B/16, batches of 4 of 224 pixels, 2,000 steps", steps=2_000, batch=4, large=True)
 def ablation(
     repeat: int, steps: int, batch: int = 2, width: int = 384, large: bool = False, device: str = "cpu"
 ) -> Values:
@@ -115,11 +121,10 @@ def ablation(
         yield f"picture[photographs_and_rows, {name}]", tiled(pictures)
 
 
-@experiment("gradvit.attacks", on=partial(client, size=2),
-    smoke=Size(1, "small trained networks, 3 steps", steps=3, images=96, epochs=2, width=96),
-    class_=Size(8, "small trained networks, batches of 2, 20 steps", steps=20, width=256, images=400, epochs=3),
-    night=Size(12, "small trained networks, batches of 2, 600 steps", steps=600, images=5_000, epochs=10),
-)  # fmt: skip
+@experiment("gradvit.attacks", on=partial(client, size=2))
+@Size("smoke", 1, "small trained networks, 3 steps", steps=3, images=96, epochs=2, width=96)
+@Size("class", 8, "small trained networks, batches of 2, 20 steps", steps=20, width=256, images=400, epochs=3)
+@Size("night", 12, "small trained networks, batches of 2, 600 steps", steps=600, images=5_000, epochs=10)
 def attacks(trial: Trial, steps: int, images: int, epochs: int, width: int = 384) -> Values:
     """Table 1: GradViT beside other attacks, on a small trained ViT (of either scale) and a small trained ResNet. No registration."""
     yield from trial.guesses(which=SCORES)
@@ -152,17 +157,16 @@ def rivals(name: str, model: Any, steps: int) -> dict[str, tuple[GradientMatchin
     }
     if resnet:
         public, _ = data.load("cifar10").take(range(300))
-        space = search_spaces.components(public, 100, model.normalise).to(next(model.parameters()))
+        space = gradient_inversion.search_spaces.components(public, 100, model.normalise).to(next(model.parameters()))
         methods["deep_inversion"] = presets.deep_inversion(steps, model), None
         methods["latent_projection"] = replace(presets.annealed(steps), boxed=False), space
     return methods
 
 
-@experiment("gradvit.patch_size", on=partial(client, size=2),
-    smoke=Size(1, SHORT.format(2), steps=2, width=64),
-    class_=Size(8, SHORT.format(20), steps=20),
-    night=Size(12, SHORT.format(600), steps=600),
-)  # fmt: skip
+@experiment("gradvit.patch_size", on=partial(client, size=2))
+@Size("smoke", 1, SHORT.format(2), steps=2, width=64)
+@Size("class", 8, SHORT.format(20), steps=20)
+@Size("night", 12, SHORT.format(600), steps=600)
 def patch_size(trial: Trial, steps: int, width: int = 192) -> Values:
     """Section 6.2: the same small ViT with patches of 4 and of 8 pixels. GradViT without image prior, whose steps are the cheaper."""
     yield from trial.guesses(which=SCORES)
@@ -173,11 +177,10 @@ def patch_size(trial: Trial, steps: int, width: int = 192) -> Values:
             yield from trial.scores(f"patch_{side}, {name}", found, SCORES)
 
 
-@experiment("gradvit.batches",
-    smoke=Size(1, "a small ViT, 2 steps", steps=2, sizes=[1, 2, 4], distractors=64, width=96),
-    class_=Size(8, "a small ViT, 20 steps", steps=20, width=256, sizes=[1, 2, 4], distractors=200),
-    night=Size(12, "a small ViT, 600 steps", steps=600, sizes=[1, 2, 4, 8], distractors=2_000),
-)  # fmt: skip
+@experiment("gradvit.batches")
+@Size("smoke", 1, "a small ViT, 2 steps", steps=2, sizes=[1, 2, 4], distractors=64, width=96)
+@Size("class", 8, "a small ViT, 20 steps", steps=20, width=256, sizes=[1, 2, 4], distractors=200)
+@Size("night", 12, "a small ViT, 600 steps", steps=600, sizes=[1, 2, 4, 8], distractors=2_000)
 def batches(
     repeat: int, steps: int, sizes: list[int], distractors: int, width: int = 384, device: str = "cpu"
 ) -> Values:
@@ -187,7 +190,7 @@ def batches(
     """
     public, one = data.load("cifar10"), client(repeat, 1)
     others = public.pixels[len(public) - distractors :]
-    space = search_spaces.components(public.take(range(300))[0], 64)
+    space = gradient_inversion.search_spaces.components(public.take(range(300))[0], 64)
     yield from one.guesses()
     pictures = [one.images]
     for std_name, std in STDS.items():
@@ -205,13 +208,12 @@ def batches(
     yield "picture[one_photograph_by_batch_size]", tiled([torch.cat(pictures)])
 
 
-@experiment("gradvit.faces", data=("orl", "cifar10"),
-    smoke=Size(1, "a small grey ViT, 2 steps", steps=2, width=64, others=40),
-    class_=Size(8, "a small grey ViT of 32 pixels, 20 steps", steps=20, others=40),
-    night=Size(12, "a small grey ViT of 32 pixels, 600 steps", steps=600, others=320),
-    gpu=Size(12, "a fresh face Transformer, 2,000 steps", steps=2_000, others=320, large=True),
-    paper=Size(12, "a fresh face Transformer", steps=120_000, others=320, large=True),
-)  # fmt: skip
+@experiment("gradvit.faces", data=("orl", "cifar10"))
+@Size("smoke", 1, "a small grey ViT, 2 steps", steps=2, width=64, others=40)
+@Size("class", 8, "a small grey ViT of 32 pixels, 20 steps", steps=20, others=40)
+@Size("night", 12, "a small grey ViT of 32 pixels, 600 steps", steps=600, others=320)
+@Size("gpu", 12, "a fresh face Transformer, 2,000 steps", steps=2_000, others=320, large=True)
+@Size("paper", 12, "a fresh face Transformer", steps=120_000, others=320, large=True)
 def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = False, device: str = "cpu") -> Values:
     """Table S.1 and Figure S.1: one photograph each of four and of eight people of ORL, the four among the eight.
 
@@ -222,8 +224,8 @@ def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = 
     people = [int(person) for person in torch.randperm(40, generator=draw)]
     places = [10 * person + int(torch.randint(10, (1,), generator=draw)) for person in people[:8]]
     strangers = [10 * person + k for k in range(10) for person in people[8:]][:others]
-    four, eight = (Trial(*portraits(places[:size], side), number, device=device) for size in (4, 8))
-    away, _ = portraits(strangers, side)
+    four, eight = (Trial.of(number, "orl", places[:size], side, device) for size in (4, 8))
+    away = Trial.of(number, "orl", strangers, side).images
     attack = gradvit(steps)
     if large:
         model = four.network("face_transformer", in_chans=1)
@@ -238,7 +240,71 @@ def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = 
     yield from four.scores("faces, mean_face", away.mean(0, keepdim=True).expand(4, -1, -1, -1), "psnr lpips")
 
 
-def portraits(places: list[int], side: int) -> tuple[Tensor, Tensor]:
-    """Photographs (n, 1, side, side) of ORL and whose they are."""
-    images, people = zip(*(data.load("orl").one(place, size=side) for place in places), strict=True)
-    return torch.cat(images), torch.cat(people)
+@experiment("batch_family.ways")
+@Size("smoke", 1, "a small ViT, 16 x 16 pixels, 1 step of L-BFGS",
+    steps=1, sizes=[2, 3], side=16, patch=4, width=128, passes=8)  # fmt: skip
+@Size("class", 8, "a fresh small ViT, 2 steps of L-BFGS (some 40 evaluations)", steps=2, width=256, sizes=[2, 3])
+@Size("night", 12, "a fresh small ViT, 15 steps of L-BFGS (some 300 evaluations)", steps=15, sizes=[2, 3, 4])
+def ways(
+    repeat: int, steps: int, sizes: list[int], side: int = 32, patch: int = 8, width: int = 384, passes: int = 0,
+    device: str = "cpu",
+) -> Values:  # fmt: skip
+    """Searches for a batch, inside its family and among all pixels, at as many gradients of the network as L-BFGS took inside.
+
+    A step of Adam and an evaluation of L-BFGS are two passes, a product with the Jacobian is one.  passes: for Gauss-Newton; as many as
+    L-BFGS took if not given.  Position embedding of standard deviation 1.
+    """
+    for size in sizes:
+        trial, key = client(repeat, size, device=device), f"batch_{size}"
+        trial = replace(trial, images=ground.shrunk(trial.images, side))
+        model = vit(trial.number, 1.0, device, width=width, patch_size=patch, image_size=side)
+        leak = trial.leak(model)
+        space, start, known = family(model, leak, trial.images, trial.number)
+        known["mean_photograph"] = F.interpolate(mean_photograph(), side, mode="bilinear").expand_as(trial.images)
+        for name, answer in known.items():
+            yield from trial.scores(f"family, {name}, {key}", answer)
+        inside = search(trial, lbfgs(steps), model, leak, space=space, start=start)
+        budget = passes or 2 * inside.evaluations
+        newton = GaussNewton(steps=budget, passes=budget)  # the passes end it, not the steps
+        found = {
+            "family": inside,
+            "pixels": search(trial, lbfgs(steps), model, leak, start=start),
+            "annealed": search(trial, presets.annealed(inside.evaluations), model, leak),
+            "gauss_newton, family": search(trial, newton, model, leak, space=space, start=start),
+        }
+        if size == 2:
+            found["gradvit"] = search(trial, gradvit(math.ceil(inside.evaluations / 2)), model, leak)
+            found["gauss_newton, pixels"] = search(trial, newton, model, leak)
+            found["lbfgs_same_terms, pixels"] = search(trial, lbfgs(steps, ground.CURVED), model, leak)
+        for way, result in found.items():
+            yield from trial.scores(f"{way}, {key}", result.images)
+        pictures = [trial.images, *(result.images for result in found.values())]
+        yield f"picture[photographs_and_ways, {key}]", tiled(pictures)
+
+
+@experiment("batch_family.harder_victims", on=partial(client, size=2))
+@Size("smoke", 1, "small ViTs, 1 step of L-BFGS", steps=1, images=96, epochs=2, width=256, passes=8)
+@Size("class", 8, "small ViTs, 2 steps of L-BFGS (some 40 evaluations)", steps=2, width=256, images=400, epochs=3)
+@Size("night", 12, "small ViTs, 15 steps of L-BFGS (some 300 evaluations)", steps=15, images=5_000, epochs=10)
+def harder_victims(trial: Trial, steps: int, images: int, epochs: int, width: int = 384, passes: int = 0) -> Values:
+    """Searches inside the family of a batch of two where they have a harder time: timm's position embedding, and a ViT that has learnt."""
+    victims = {
+        "std_0p02": vit(trial.number, 0.02, trial.device, width=width),
+        "trained": trained(trial, "vit", images, epochs, embed_dim=width),
+    }
+    for case, model in victims.items():
+        leak = trial.leak(model)
+        space, start, known = family(model, leak, trial.images, trial.number)
+        known["mean_photograph"] = mean_photograph().expand_as(trial.images)
+        for name, answer in known.items():
+            yield from trial.scores(f"family, {name}, {case}", answer)
+        within: dict[str, Any] = dict(space=space, start=start)
+        budget = passes or 2 * search(trial, lbfgs(steps), model, leak, **within).evaluations
+        attacks = {
+            "lbfgs": lbfgs(steps),
+            "adam": GradientMatching(ADAM, 20 * steps, schedule=cosine, boxed=False),
+            "lbfgs_same_terms": lbfgs(steps, ground.CURVED),
+            "gauss_newton": GaussNewton(steps=budget, passes=budget),
+        }
+        for way, attack in attacks.items():
+            yield from trial.scores(f"family, {way}, {case}", search(trial, attack, model, leak, **within).images)

@@ -38,11 +38,6 @@ ROWS = ("all", "without_first", "without_middle", "without_last", "attention", "
 ALONE = ("only_first", "only_middle", "only_last", "withheld")
 
 
-def client(repeat: int, device: str = "cpu") -> Trial:
-    """The photograph of a repeat: behind those that were looked at when claims were chosen."""
-    return Trial.of(2_000 + repeat, device=device)
-
-
 def victim(trial: Trial, shape: str) -> Any:
     """An untrained ViT whose position embedding has a standard deviation of 1."""
     name, changes = SHAPES[shape]
@@ -95,12 +90,11 @@ def curvature(model: Any, seed: int) -> float:
     return total / 4
 
 
-@experiment("tracing_the_source.parts", on=client,
-    smoke=Size(2, FEW, steps=8, **SMALL),
-    class_=Size(8, SOME.format(120), steps=120, **SMALL),
-    night=Size(6, STOCK.format("S", "1,000", ""), shape="vit_s", steps=1_000, **PAPERS),
-    gpu=Size(8, STOCK.format("B", "3,000", ""), shape="vit_b", steps=3_000, **PAPERS),
-)  # fmt: skip
+@experiment("tracing_the_source.parts", on=Trial.unseen)
+@Size("smoke", 2, FEW, steps=8, **SMALL)
+@Size("class", 8, SOME.format(120), steps=120, **SMALL)
+@Size("night", 6, STOCK.format("S", "1,000", ""), shape="vit_s", steps=1_000, **PAPERS)
+@Size("gpu", 8, STOCK.format("B", "3,000", ""), shape="vit_b", steps=3_000, **PAPERS)
 def parts(trial: Trial, shape: str, attack: str, steps: int, weights: Sequence[float]) -> Values:
     """Zhang et al. 2024, Table 6: the same search with all gradients and with one part alone, at several regularisation weights."""
     yield from trial.guesses()
@@ -125,11 +119,10 @@ def reached(trial: Trial, attack: GradientMatching, model: nn.Module, names: lis
     return metrics.psnr(trial.search(attack, model, trial.leak(model, names)).images, trial.images).item()
 
 
-@experiment("tracing_the_source.best_weights", on=client,
-    smoke=Size(1, FEW, shape="three_blocks", steps=8, weights=[1.0, 0.1], chosen=["attention", "mlp"]),
-    night=Size(4, STOCK.format("S", 300, " of a shorter attack"), first=1100,
-        shape="vit_s", steps=300, weights=[1.0, 0.1, 10.0], chosen=["attention", "mlp", "norm"]),
-)  # fmt: skip
+@experiment("tracing_the_source.best_weights", on=Trial.unseen)
+@Size("smoke", 1, FEW, shape="three_blocks", steps=8, weights=[1.0, 0.1], chosen=["attention", "mlp"])
+@Size("night", 4, STOCK.format("S", 300, " of a shorter attack"), first=1100,
+    shape="vit_s", steps=300, weights=[1.0, 0.1, 10.0], chosen=["attention", "mlp", "norm"])  # fmt: skip
 def best_weights(trial: Trial, shape: str, steps: int, weights: Sequence[float], chosen: Sequence[str]) -> Values:
     """Parts of a ViT, each at the weight on smoothness that suits it: the best by the truth, and that which does best on a photograph of
     the attacker's own, whose gradient they compute on the same network."""
@@ -148,10 +141,9 @@ def best_weights(trial: Trial, shape: str, steps: int, weights: Sequence[float],
         yield f"psnr[{part}_layers, chosen_weight]", theirs[max(mine, key=mine.__getitem__)]
 
 
-@experiment("tracing_the_source.depth", on=client,
-    smoke=Size(2, FEW, steps=8, images=64, epochs=2),
-    class_=Size(8, SOME.format(60) + "; trained for 3 epochs on 800 images", steps=60, images=800, epochs=3),
-)  # fmt: skip
+@experiment("tracing_the_source.depth", on=Trial.unseen)
+@Size("smoke", 2, FEW, steps=8, images=64, epochs=2)
+@Size("class", 8, SOME.format(60) + "; trained for 3 epochs on 800 images", steps=60, images=800, epochs=3)
 def depth(trial: Trial, steps: int, images: int, epochs: int) -> Values:
     """A third of the blocks withheld, or sent alone; attention or MLP alone: on a fresh and on a trained victim, by two distances."""
     yield from trial.guesses("depth, ")
@@ -177,11 +169,10 @@ def depth(trial: Trial, steps: int, images: int, epochs: int) -> Values:
         yield f"psnr[trained_layer_norms, {row}]", reached(trial, own, trained, names)
 
 
-@experiment("layer_gradients.depth_and_components", on=partial(batches.client, size=2),
-    smoke=Size(1, "a small trained ViT, 2 steps", steps=2, images=96, epochs=2, width=96),
-    class_=Size(8, "a small trained ViT of three blocks, 20 steps", steps=20, images=400, epochs=3, width=192),
-    night=Size(12, "a small trained ViT of three blocks, 600 steps", steps=600, images=5_000, epochs=10),
-)  # fmt: skip
+@experiment("layer_gradients.depth_and_components", on=partial(batches.client, size=2))
+@Size("smoke", 1, "a small trained ViT, 2 steps", steps=2, images=96, epochs=2, width=96)
+@Size("class", 8, "a small trained ViT of three blocks, 20 steps", steps=20, images=400, epochs=3, width=192)
+@Size("night", 12, "a small trained ViT of three blocks, 600 steps", steps=600, images=5_000, epochs=10)
 def depth_and_components(trial: Trial, steps: int, images: int, epochs: int, width: int = 384) -> Values:
     """Hatamizadeh et al. 2022, Tables 4 and 5: GradViT on a batch of two, without a third of the blocks, or by one component alone."""
     yield from trial.guesses(which=batches.SCORES)

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from privlab import data, metrics
 from privlab.attacks.gradient_inversion import GaussNewton, adaptive, objectives, sensitivity
-from privlab.experiments import Size, experiment, tiled
-from privlab.experiments.protocol import Settings, Values
-from privlab.experiments.trial import relative_residual
+from privlab.experiments.protocol import Settings, Size, Values, experiment
+from privlab.experiments.trial import relative_residual, tiled
 from privlab.experiments.victims import designs
 from privlab.experiments.victims.designs import SCORES, DesignTrial, matching
 from privlab.leak import Leak, observe
@@ -41,13 +40,12 @@ def by_tensor(leak: Leak) -> objectives.Objective:
     return objectives.weighted(objectives.cosine_distance, lengths)
 
 
-@experiment("fourteen_steps.steps", on=designs.trial,
-    smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, patience=4, chosen=ALL, **QUARTER),
-    class_=Size(8, f"{SMALL}, 60 steps and 400", steps=60, patience=400, chosen=ALL, **QUARTER),
-    night=Size(8, f"{PAPERS}, eleven of the steps, {ONE_EACH}", own=True, patience=3_000, chosen=NIGHT, **FULL),
-    gpu=Size(8, f"{PAPERS}, {ONE_EACH}", own=True, patience=3_000, chosen=ALL, **FULL),
-    paper=Size(10, PAPERS, own=True, patience=3_000, chosen=ALL, **FULL),
-)  # fmt: skip
+@experiment("fourteen_steps.steps", on=designs.trial)
+@Size("smoke", 1, f"{SMALL}, 2 steps", steps=2, public=1, patience=4, chosen=ALL, **QUARTER)
+@Size("class", 8, f"{SMALL}, 60 steps and 400", steps=60, patience=400, chosen=ALL, **QUARTER)
+@Size("night", 8, f"{PAPERS}, eleven of the steps, {ONE_EACH}", own=True, patience=3_000, chosen=NIGHT, **FULL)
+@Size("gpu", 8, f"{PAPERS}, {ONE_EACH}", own=True, patience=3_000, chosen=ALL, **FULL)
+@Size("paper", 10, PAPERS, own=True, patience=3_000, chosen=ALL, **FULL)
 def steps(trial: DesignTrial, patience: int, chosen: Sequence[int]) -> Values:
     """Table 8: one photograph, one start, a draw of weights for each step; steps 8 to 10 by the paper's search, for longer."""
     yield from trial.guesses("cifar10, ", f"{SCORES} lpips")
@@ -64,10 +62,9 @@ def steps(trial: DesignTrial, patience: int, chosen: Sequence[int]) -> Values:
     yield "picture[way]", tiled([[s.images for s in result.snapshots] for result in shown])
 
 
-@experiment("fourteen_steps.jumps", on=designs.trial,
-    smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, **QUARTER),
-    night=Size(8, f"{PAPERS}, steps 3, 4, 11 and 12, {ONE_EACH}", own=True, first=1200, **FULL),
-)  # fmt: skip
+@experiment("fourteen_steps.jumps", on=designs.trial)
+@Size("smoke", 1, f"{SMALL}, 2 steps", steps=2, public=1, **QUARTER)
+@Size("night", 8, f"{PAPERS}, steps 3, 4, 11 and 12, {ONE_EACH}", own=True, first=1200, **FULL)
 def jumps(trial: DesignTrial) -> Values:
     """Table 8 once more, at two of the three jumps that the paper names: to patches (steps 3 and 4), and to LayerNorm (11 and 12)."""
     yield from trial.guesses("cifar10, ", SCORES)
@@ -78,11 +75,10 @@ def jumps(trial: DesignTrial) -> Values:
     yield "picture[photograph_and_steps]", tiled([images])
 
 
-@experiment("fourteen_steps.distances", on=designs.trial,
-    smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, chosen=[8, 9], **QUARTER),
-    class_=Size(8, f"{SMALL}, 60 steps", steps=60, chosen=AROUND_GELU, **QUARTER),
-    night=Size(8, "the paper's networks, 300 steps of its search", first=1100, chosen=AROUND_GELU, **MIDDLE),
-)  # fmt: skip
+@experiment("fourteen_steps.distances", on=designs.trial)
+@Size("smoke", 1, f"{SMALL}, 2 steps", steps=2, public=1, chosen=[8, 9], **QUARTER)
+@Size("class", 8, f"{SMALL}, 60 steps", steps=60, chosen=AROUND_GELU, **QUARTER)
+@Size("night", 8, "the paper's networks, 300 steps of its search", first=1100, chosen=AROUND_GELU, **MIDDLE)
 def distances(trial: DesignTrial, chosen: Sequence[int]) -> Values:
     """Steps 8 to 10 by the angle between whole gradients, and `by_tensor`; the paper's networks fade where each block ends with a GELU.
 
@@ -108,11 +104,10 @@ def distances(trial: DesignTrial, chosen: Sequence[int]) -> Values:
     yield "picture[photograph_whole_and_by_tensor]", tiled([pictures])
 
 
-@experiment("fourteen_steps.weightless", on=designs.trial,
-    smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, **QUARTER),
-    class_=Size(8, f"{SMALL}, 60 steps", steps=60, **QUARTER),
-    night=Size(8, "the paper's network, 300 steps of its search", first=1100, **MIDDLE),
-)  # fmt: skip
+@experiment("fourteen_steps.weightless", on=designs.trial)
+@Size("smoke", 1, f"{SMALL}, 2 steps", steps=2, public=1, **QUARTER)
+@Size("class", 8, f"{SMALL}, 60 steps", steps=60, **QUARTER)
+@Size("night", 8, "the paper's network, 300 steps of its search", first=1100, **MIDDLE)
 def weightless(trial: DesignTrial) -> Values:
     """Step 9 by whole gradients and exact derivatives, without any wish for a smooth picture: is it the weight that hides it?"""
     yield from trial.guesses("weightless, ")
@@ -120,11 +115,10 @@ def weightless(trial: DesignTrial) -> Values:
     yield from trial.scores("weightless, step_9", trial.search(attack, trial.design(9)).images, SCORES)
 
 
-@experiment("fourteen_steps.searches", on=designs.trial,
-    smoke=Size(1, f"{SMALL}, 2 steps", steps=2, public=1, passes=8, **QUARTER),
-    class_=Size(8, f"{SMALL}, 60 steps, 120 passes", steps=60, passes=120, **QUARTER),
-    gpu=Size(8, "the paper's networks, 3,000 steps, 6,000 passes", passes=6_000, **FULL),
-)  # fmt: skip
+@experiment("fourteen_steps.searches", on=designs.trial)
+@Size("smoke", 1, f"{SMALL}, 2 steps", steps=2, public=1, passes=8, **QUARTER)
+@Size("class", 8, f"{SMALL}, 60 steps, 120 passes", steps=60, passes=120, **QUARTER)
+@Size("gpu", 8, "the paper's networks, 3,000 steps, 6,000 passes", passes=6_000, **FULL)
 def searches(trial: DesignTrial, passes: int) -> Values:
     """The same steps by other searches: Adam at a fair weight of smoothness, and Gauss-Newton; and how far a grey image's gradient is."""
     yield from trial.guesses("cifar10, ", SCORES)
@@ -144,12 +138,11 @@ def searches(trial: DesignTrial, passes: int) -> Values:
     yield "from_grey_ratio[largest_over_smallest]", max(apart) / min(apart)
 
 
-@experiment("fourteen_steps.reasons", on=designs.trial, data=("cifar10", "imagenet_samples"),
-    smoke=Size(1, f"five of the steps, {SMALL}, 2 steps",
-        steps=2, public=1, block=16, side=64, chosen=[1, 8, 9, 10, 14], **QUARTER),
-    class_=Size(8, f"{SMALL}, 60 steps, squares of 4 x 4 pixels", steps=60, block=4, side=224, chosen=ALL, **QUARTER),
-    gpu=Size(8, PAPERS, block=4, side=224, chosen=ALL, **FULL),
-)  # fmt: skip
+@experiment("fourteen_steps.reasons", on=designs.trial, data=("cifar10", "imagenet_samples"))
+@Size("smoke", 1, f"five of the steps, {SMALL}, 2 steps",
+    steps=2, public=1, block=16, side=64, chosen=[1, 8, 9, 10, 14], **QUARTER)  # fmt: skip
+@Size("class", 8, f"{SMALL}, 60 steps, squares of 4 x 4 pixels", steps=60, block=4, side=224, chosen=ALL, **QUARTER)
+@Size("gpu", 8, PAPERS, block=4, side=224, chosen=ALL, **FULL)
 def reasons(trial: DesignTrial, block: int, side: int, chosen: Sequence[int]) -> Values:
     """What may explain the table: how well gradients tell images apart, whether downhill leads home, how far a network sees.
 
@@ -209,9 +202,9 @@ def area(features: Any, model: Any, images: Tensor) -> float:
     return sensitivity.area(sensitivity.field(features, x))
 
 
-@experiment("fourteen_steps.parameters", data=(),
-    smoke=Size(1, "the networks as they are", own=True), class_=Size(2, "the networks as they are", own=True)
-)  # fmt: skip
+@experiment("fourteen_steps.parameters", data=())
+@Size("smoke", 1, "the networks as they are", own=True)
+@Size("class", 2, "the networks as they are", own=True)
 def parameters(repeat: int) -> Values:
     """Millions of parameters of the two ends, with ten classes and the 7 x 7 stem."""
     for n in (1, 14):

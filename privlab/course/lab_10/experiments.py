@@ -19,10 +19,7 @@ from privlab.models import morph
 
 KINDS, PATTERNS = ("relu", "gelu"), morph.PATTERNS[::-1]  # 111 first
 PLACES = ("111", "110", "010", "001", "000")  # patterns that are attacked at a fair weight, too
-STEMS: dict[str, Settings] = {
-    "conv_stem": dict(patchify=False, pool=True),
-    "patchify": dict(patchify=True, pool=False),
-}
+STEMS: dict[str, Settings] = {"conv_stem": dict(patchify=False, pool=True), "patchify": dict(patchify=True, pool=False)}
 SWITCHES: dict[str, tuple[Settings, Settings]] = {  # name -> (a ResNet's way, a ConvNeXt's)
     "addition": (dict(activations="111"), dict(activations="110")),
     "stem": (STEMS["conv_stem"], STEMS["patchify"]),
@@ -41,16 +38,22 @@ QUARTER: Settings = dict(width=0.25, depths=[1, 1, 1, 1])
 EIGHTH: Settings = dict(width=0.125, depths=[1, 1, 1, 1])
 SMALL = "a quarter of the channels, one block a stage"
 PAPERS: Settings = dict(attack="inverting_gradients")
-SEARCHES: dict[str, Any] = dict(
-    smoke=Size(1, f"{SMALL}, 2 steps", attack="annealed", steps=2, public=1, **QUARTER),
-    class_=Size(8, f"{SMALL}, 60 steps", attack="annealed", steps=60, **QUARTER),
-    night=Size(20, f"{SMALL}, the paper's search with 1,000 steps", steps=1_000, **PAPERS, **QUARTER),
-    gpu=Size(8, "full networks, 1,000 steps", steps=1_000, **PAPERS),
-    paper=Size(10, "full networks, 3,000 steps; the paper does not name the network", steps=3_000, **PAPERS),
+SEARCHES = (
+    Size("smoke", 1, f"{SMALL}, 2 steps", attack="annealed", steps=2, public=1, **QUARTER),
+    Size("class", 8, f"{SMALL}, 60 steps", attack="annealed", steps=60, **QUARTER),
+    Size("night", 20, f"{SMALL}, the paper's search with 1,000 steps", steps=1_000, **PAPERS, **QUARTER),
+    Size("gpu", 8, "full networks, 1,000 steps", steps=1_000, **PAPERS),
+    Size("paper", 10, "full networks, 3,000 steps; the paper does not name the network", steps=3_000, **PAPERS),
 )
 
 
-@experiment("micro_designs.activations", on=designs.trial, **SEARCHES)
+def searched(measure: Any) -> Any:
+    """A measurement at the sizes that all searches of this lab have."""
+    return (*SEARCHES, measure)
+
+
+@experiment("micro_designs.activations", on=designs.trial)
+@searched
 def activations(trial: DesignTrial) -> Values:
     """Figure 8 on step 9: eight patterns of two kinds at one weight of smoothness; five of them at a fair one; two with He's draw."""
     images = {}
@@ -68,7 +71,8 @@ def activations(trial: DesignTrial) -> Values:
     yield "picture[patterns]", tiled([[trial.images, *(images[kind, p] for p in PATTERNS)] for kind in KINDS])
 
 
-@experiment("micro_designs.stems", on=designs.trial, **SEARCHES)
+@experiment("micro_designs.stems", on=designs.trial)
+@searched
 def stems(trial: DesignTrial) -> Values:
     """Figure 9a on steps 9 and 14, at one weight and at a fair one; and on step 9 two stems between, which differ in one thing each."""
     fair = {}
@@ -89,7 +93,8 @@ def stems(trial: DesignTrial) -> Values:
     yield "picture[stems]", tiled([[trial.images, *rungs.values()]])
 
 
-@experiment("micro_designs.norms", on=designs.trial, **SEARCHES)
+@experiment("micro_designs.norms", on=designs.trial)
+@searched
 def norms(trial: DesignTrial) -> Values:
     """Figure 9b in eval mode, on steps 9 and 14, at one weight and at a fair one."""
     yield from trial.guesses("cifar10, ", SCORES)
@@ -99,7 +104,8 @@ def norms(trial: DesignTrial) -> Values:
         yield from trial.scores(f"fair, step_{step}, {norm}", trial.calibrated(model), SCORES)
 
 
-@experiment("micro_designs.modes", on=partial(designs.trial, side=64), **SEARCHES)
+@experiment("micro_designs.modes", on=partial(designs.trial, side=64))
+@searched
 def modes(trial: DesignTrial) -> Values:
     """Figure 9b on step 11, at 64 x 64 pixels as train mode needs: BatchNorm's two modes, no norm, LayerNorm, and its own part withheld."""
     yield from trial.guesses("cifar10, ", SCORES)
@@ -127,11 +133,10 @@ def without_norms(model: nn.Module) -> nn.Module:
     return model
 
 
-@experiment("micro_designs.norm_free", on=designs.trial,
-    smoke=Size(1, SMALL, **QUARTER),
-    class_=Size(8, SMALL, **QUARTER),
-    paper=Size(8, "full networks", width=1.0),
-)  # fmt: skip
+@experiment("micro_designs.norm_free", on=designs.trial)
+@Size("smoke", 1, SMALL, **QUARTER)
+@Size("class", 8, SMALL, **QUARTER)
+@Size("paper", 8, "full networks", width=1.0)
 def norm_free(trial: DesignTrial) -> Values:
     """What BatchNorm in eval mode does to a fresh network: the relative error of its logits without any norm."""
     image = data.NORMALISE["cifar10"](trial.images).to(trial.device)
@@ -142,7 +147,8 @@ def norm_free(trial: DesignTrial) -> Values:
         yield f"relative_error[step_{step}, bn_eval, no_norm]", ((whole - left).norm() / left.norm()).item()
 
 
-@experiment("micro_designs.switches", on=designs.trial, **SEARCHES)
+@experiment("micro_designs.switches", on=designs.trial)
+@searched
 def switches(trial: DesignTrial) -> Values:
     """All sixteen combinations of four switches on step 9, each at its fair weight; main effects and interactions are in dB of PSNR."""
     images, psnr = [], []
@@ -167,16 +173,15 @@ def switches(trial: DesignTrial) -> Values:
     yield "picture[combinations]", tiled([[trial.images, *images]])
 
 
-@experiment("micro_designs.membership", protocol=2,  # 1 asked about mirror images that no model had seen
-    smoke=Size(1, "an eighth of the channels, 4 models a design, 20 images a model",
-        images=40, models=4, recipe=dict(RECIPE["smoke"], batch_size=10), every=1, **EIGHTH),
-    class_=Size(8, "an eighth of the channels, one block a stage, 4 models a design, 150 images a model, trained without mixup",
-        images=300, models=4, recipe=dict(RECIPE["smoke"], epochs=24), every=4, first=16, **EIGHTH),
-    night=Size(8, f"{SMALL}, 4 models a design, 2,500 images a model, trained without mixup", first=1_008,
-        images=5_000, models=4, recipe=dict(RECIPE["night"], epochs=60, warmup_epochs=1), every=6, **QUARTER),
-    gpu=Size(5, "full networks, 4 models a design, 5,000 images a model, the paper's recipe",
-        images=10_000, models=4, recipe=RECIPE["paper"], every=20, width=1.0),
-)  # fmt: skip
+@experiment("micro_designs.membership", protocol=2)  # 1 asked about mirror images that no model had seen
+@Size("smoke", 1, "an eighth of the channels, 4 models a design, 20 images a model",
+    images=40, models=4, recipe=dict(RECIPE["smoke"], batch_size=10), every=1, **EIGHTH)  # fmt: skip
+@Size("class", 8, "an eighth of the channels, one block a stage, 4 models a design, 150 images a model, trained without mixup",
+    images=300, models=4, recipe=dict(RECIPE["smoke"], epochs=24), every=4, first=16, **EIGHTH)  # fmt: skip
+@Size("night", 8, f"{SMALL}, 4 models a design, 2,500 images a model, trained without mixup", first=1_008,
+    images=5_000, models=4, recipe=dict(RECIPE["night"], epochs=60, warmup_epochs=1), every=6, **QUARTER)  # fmt: skip
+@Size("gpu", 5, "full networks, 4 models a design, 5,000 images a model, the paper's recipe",
+    images=10_000, models=4, recipe=RECIPE["paper"], every=20, width=1.0)  # fmt: skip
 def membership(
     repeat: int, images: int, models: int, recipe: Settings, every: int, device: str = "cpu", **shape: Any
 ) -> Values:
@@ -187,9 +192,9 @@ def membership(
     sample, looks = shadow_fleets.draw(repeat, images, models), {}
     for name, changes in MEMBERS.items():
         said = shadow_fleets.answers(("morph_9", {**shape, **changes}), sample, recipe, every, device)
-        yield from said.knows(name).items()
+        yield from said.knows(name)
         looks[name] = [shadow_fleets.look(said, epoch) for epoch in sorted(said.logits)]
-    for metric, what, kind, matched in shadow_fleets.at_one_level(looks):
+    for metric, kind, matched in shadow_fleets.at_one_level(looks):
         for name, rows in looks.items():
-            yield f"{metric}[{name}, {kind}]", rows[-1][what]
+            yield f"{metric}[{name}, {kind}]", rows[-1][metric]
             yield f"{metric}_at_matched_gap[{name}, {kind}]", matched[name]

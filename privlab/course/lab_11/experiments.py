@@ -14,11 +14,6 @@ from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims.private_people import DENSENETS, NETWORKS, ORL, RESNETS, STAGE, People, same
 
 Cut = tuple[tuple[int, int], ...]  # (stage, what its skips are multiplied by)
-CUTS: dict[str, Cut] = {
-    "full": (),
-    **{f"skip_{stage}": ((stage, 0),) for stage in (1, 2, 3, 4)},
-    "none_left": ((1, 0), (2, 0), (3, 0), (4, 0)),
-}
 STAGES = ["skip_1", "skip_2", "skip_4", "none_left"]
 _OURS = same("resnet", "resnet_shallow", "resnet_deep", "resnet_wide", "densenet")
 _DOGS: Settings = dict(  # Figure 5
@@ -27,20 +22,19 @@ _DOGS: Settings = dict(  # Figure 5
 )  # fmt: skip
 
 
-@experiment("model_inversion.skips", on=People.of, data=("orl",),
-    smoke=Size(2, "8 people, networks of four blocks, 8 epochs",
-        stage=STAGE["smoke"], networks=dict(resnet="tiny"), variants=["skip_1", "skip_4"], plain=["vgg"], stops=[3], pictures=2),
-    class_=Size(8, f"a narrow ResNet-18 and others, 30 epochs; {ORL}", first=20,
-        stage=STAGE["class"], networks=same("resnet"), variants=STAGES, plain=["vgg", "resnet_fine"], stops=[4, 8], pictures=20),
-    night=Size(16, f"four narrow ResNets, a DenseNet, an EfficientNet and a VGG, 40 epochs; {ORL}",
-        stage=STAGE["night"], networks=_OURS, variants=STAGES, plain=["vgg", "resnet_fine"], stops=[2, 4, 6, 8, 10, 15, 20], pictures=20,
-        others=same("efficientnet")),
-    gpu=Size(5, "ResNet-18 and 50, 64 pixels; draws of 20 of ORL's 40 people",
-        stage=STAGE["gpu"], networks=same("resnet_18", "resnet_50"), variants=STAGES, plain=["vgg_16"], stops=[10, 20], pictures=20),
-    paper=Size(3, "FaceScrub, the paper's networks and StyleGAN", own=True,
-        stage=STAGE["paper"], networks=same(*RESNETS, *DENSENETS), variants=STAGES[:3], plain=["vgg_16", "vgg_19"], stops=[20, 40, 60],
-        pictures=20, others=dict(efficientnet="efficientnet_b0"), more=[_DOGS]),
-)  # fmt: skip
+@experiment("model_inversion.skips", on=People.of, data=("orl",))
+@Size("smoke", 2, "8 people, networks of four blocks, 8 epochs",
+    stage=STAGE["smoke"], networks=dict(resnet="tiny"), variants=["skip_1", "skip_4"], plain=["vgg"], stops=[3], pictures=2)  # fmt: skip
+@Size("class", 8, f"a narrow ResNet-18 and others, 30 epochs; {ORL}", first=20,
+    stage=STAGE["class"], networks=same("resnet"), variants=STAGES, plain=["vgg", "resnet_fine"], stops=[4, 8], pictures=20)  # fmt: skip
+@Size("night", 16, f"four narrow ResNets, a DenseNet, an EfficientNet and a VGG, 40 epochs; {ORL}",
+    stage=STAGE["night"], networks=_OURS, variants=STAGES, plain=["vgg", "resnet_fine"], stops=[2, 4, 6, 8, 10, 15, 20], pictures=20,
+    others=same("efficientnet"))  # fmt: skip
+@Size("gpu", 5, "ResNet-18 and 50, 64 pixels; draws of 20 of ORL's 40 people", pictures=20,
+    stage=STAGE["gpu"], networks=same("resnet_18", "resnet_50"), variants=STAGES, plain=["vgg_16"], stops=[10, 20])  # fmt: skip
+@Size("paper", 3, "FaceScrub, the paper's networks and StyleGAN", own=True,
+    stage=STAGE["paper"], networks=same(*RESNETS, *DENSENETS), variants=STAGES[:3], plain=["vgg_16", "vgg_19"], stops=[20, 40, 60],
+    pictures=20, others=dict(efficientnet="efficientnet_b0"), more=[_DOGS])  # fmt: skip
 def skips(
     here: People, networks: Mapping[str, str], variants: Sequence[str], plain: Sequence[str], stops: Sequence[int],
     pictures: int, others: Mapping[str, str] = {}, more: Sequence[Settings] = (),
@@ -55,23 +49,21 @@ def skips(
     yield f"attacc[{faces}, random_face]", here.random_face()
     for label, network in {**networks, **others}.items():
         name = f"{faces}, {label}"
-        whole = here.network(network, at=stops)
-        along = here.along(whole, stops)
-        shown = {"full": (whole, along[-1])}
+        along = here.attacked(network, at=stops)
+        shown = {"full": along[-1]}
         for variant in ["skip_last"] if label in others else variants:
-            fleet = here.network(network, dict(skips=_cut(network, variant, here.people)))
-            shown[variant] = fleet, here.inverted(fleet)
-            yield f"attacc_if_stopped[{name}, {variant}]", here.if_stopped(shown[variant][1].acc, along)
+            (shown[variant],) = here.attacked(network, dict(skips=_cut(network, variant, here.people)))
+            yield f"attacc_if_stopped[{name}, {variant}]", here.if_stopped(shown[variant].acc, along)
         yield f"attacc[{name}, first_choice]", along[-1].first
-        for variant, (fleet, one) in shown.items():
+        for variant, one in shown.items():
             yield from one.rates(f"{name}, {variant}")
             yield f"likelihood[{name}, {variant}]", one.likelihood
             yield f"dist_eval[{name}, {variant}]", one.dist_eval
-            back = gradient_flow.input_norms(fleet.model(0), one.result.first, one.result.targets, losses.poincare)
+            back = gradient_flow.input_norms(one.fleet.model(0), one.result.first, one.result.targets, losses.poincare)
             yield f"gradient_norm[{name}, {variant}, input]", back.median().item()
-        yield f"picture[photograph_then_variants, {label}]", here.strip(*(one for _, one in shown.values()))
+        yield f"picture[photograph_then_variants, {label}]", here.strip(*shown.values())
     for network in plain:
-        yield from here.inverted(here.network(network)).rates(f"{faces}, {network}, full")
+        yield from here.attacked(network)[0].rates(f"{faces}, {network}, full")
     if pictures:
         yield from noise(here, here.network(next(iter(networks.values())), at=stops).model(0), pictures)
     for settings in more:  # numbers alone: its strips would have the names of those above
@@ -95,18 +87,21 @@ def noise(here: People, victim: Callable[[Tensor], Tensor], pictures: int) -> Va
 
 
 def _cut(network: str, variant: str, people: int) -> Cut:
-    """The stages that a variant is without; the last one that has skips for skip_last."""
+    """The stages that a variant is without: one, all, or for skip_last the last one that has skips."""
+    if variant == "none_left":
+        return tuple((stage, 0) for stage in (1, 2, 3, 4))
     if variant != "skip_last":
-        return CUTS[variant]
+        return ((int(variant.removeprefix("skip_")), 0),)
     zoo_name, changes = NETWORKS[network]
     return ((max(models.skip_connections.stages(models.build(zoo_name, people, **changes))), 0),)
 
 
-@experiment("model_inversion.identities", on=People.of, data=("orl",),
-    smoke=Size(2, "8 people, 8 epochs", stage=STAGE["smoke"], network="tiny", epochs=2),
-    class_=Size(8, "a narrow ResNet-18 and a narrow RepVGG-A0, trained for seconds", stage=STAGE["class"], network="resnet", epochs=4),
-    paper=Size(3, "ResNet-101 and RepVGG-A0 on FaceScrub", own=True, stage=STAGE["paper"], network="resnet_101", epochs=100),
-)  # fmt: skip
+@experiment("model_inversion.identities", on=People.of, data=("orl",))
+@Size("smoke", 2, "8 people, 8 epochs", stage=STAGE["smoke"], network="tiny", epochs=2)
+@Size("class", 8, "a narrow ResNet-18 and a narrow RepVGG-A0, trained for seconds",
+    stage=STAGE["class"], network="resnet", epochs=4)  # fmt: skip
+@Size("paper", 3, "ResNet-101 and RepVGG-A0 on FaceScrub",
+    own=True, stage=STAGE["paper"], network="resnet_101", epochs=100)  # fmt: skip
 def identities(here: People, network: str, epochs: int) -> Values:
     """What needs no statistics: a gradient's two parts at a block, and a RepVGG beside the plain network it folds into, in float64."""
     how = replace(here.recipe, epochs=epochs, warmup_epochs=1)

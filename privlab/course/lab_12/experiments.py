@@ -15,7 +15,7 @@ from privlab.experiments import Size, experiment, tiled
 from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims import private_people
 from privlab.experiments.victims.private_people import DENSENETS, ORL, RESNETS, STAGE, People, Reconstruction, same
-from privlab.training import RECIPES
+from privlab.training import RECIPES, Recipe
 
 GROUPED = dict(norm_layer="groupnorm1")  # DP-SGD bounds what one image does, which a BatchNorm does not allow
 OURS = ["none", "rolss", "ssf", "tts", "bido", "mid"]
@@ -26,12 +26,12 @@ STUDENTS: dict[str, Settings] = {
 }
 
 
-def kinds(full: int) -> dict[str, Settings]:
-    """What each kind of network changes: defences, the network's own settings, how many times as long it is trained.
+def kinds(recipe: Recipe, full: int) -> dict[str, Settings]:
+    """What each kind of network changes, as `People.attacked` takes it.
 
     full: epochs before TTS takes the skips away. BiDO's and MID's weights were chosen at a look at another draw of people.
     """
-    bido, rolss = regularisers.BiDO(2, 20), architecture.rolss()
+    bido, rolss, longer = regularisers.BiDO(2, 20), architecture.rolss(), replace(recipe, epochs=3 * recipe.epochs)
     return {
         "none": {},
         "rolss": dict(defences=(rolss,)),
@@ -43,31 +43,23 @@ def kinds(full: int) -> dict[str, Settings]:
         "bido_plus_rolss": dict(defences=(bido, rolss)),
         "groupnorm": dict(changes=GROUPED),
         "dp": dict(changes=GROUPED, defences=(dp_sgd.DP(epsilon=50.0, delta=1e-3),)),
-        "none_longer": dict(longer=3),
-        "groupnorm_longer": dict(changes=GROUPED, longer=3),
+        "none_longer": dict(how=longer),
+        "groupnorm_longer": dict(changes=GROUPED, how=longer),
     }
 
 
-def attacked(here: People, network: str, kind: Settings, at: Sequence[int] = ()) -> list[Reconstruction]:
-    """What the attack brings back from one kind of network after each of these epochs, and at its end."""
-    how = replace(here.recipe, epochs=here.recipe.epochs * kind.get("longer", 1))
-    fleet = here.network(network, kind.get("changes", {}), defences=kind.get("defences", ()), how=how, at=at)
-    return here.along(fleet, at)
-
-
-@experiment("resistant_architectures.defences", on=People.of, data=("orl",),
-    smoke=Size(2, "8 people, a network of four blocks, 8 epochs",
-        stage=STAGE["smoke"], networks=dict(resnet="tiny"), which=["none", "rolss", "bido", "mid"], stops=[3]),
-    class_=Size(8, f"one narrow ResNet-18 (0.7 M parameters), 30 epochs; {ORL}", first=20,
-        stage=STAGE["class"], networks=same("resnet"), which=OURS, stops=[4, 8]),
-    night=Size(16, f"four narrow ResNets (0.3 to 2.8 M parameters), 40 epochs; {ORL}",
-        stage=STAGE["night"], networks=same("resnet", "resnet_shallow", "resnet_deep", "resnet_wide"), which=ALL,
-        stops=[2, 4, 6, 8, 10, 15, 20]),
-    gpu=Size(5, "ResNet-18, 64 pixels, 40 epochs, eigenfaces; draws of 20 of ORL's 40 people",
-        stage=STAGE["gpu"], networks=same("resnet_18"), which=ALL, stops=[5, 10, 20]),
-    paper=Size(3, "FaceScrub, the paper's networks and StyleGAN", own=True,
-        stage=STAGE["paper"], networks=same(*RESNETS, *DENSENETS), which=ALL[:10], stops=[10, 20, 40], full=5),
-)  # fmt: skip
+@experiment("resistant_architectures.defences", on=People.of, data=("orl",))
+@Size("smoke", 2, "8 people, a network of four blocks, 8 epochs",
+    stage=STAGE["smoke"], networks=dict(resnet="tiny"), which=["none", "rolss", "bido", "mid"], stops=[3])  # fmt: skip
+@Size("class", 8, f"one narrow ResNet-18 (0.7 M parameters), 30 epochs; {ORL}", first=20,
+    stage=STAGE["class"], networks=same("resnet"), which=OURS, stops=[4, 8])  # fmt: skip
+@Size("night", 16, f"four narrow ResNets (0.3 to 2.8 M parameters), 40 epochs; {ORL}",
+    stage=STAGE["night"], networks=same("resnet", "resnet_shallow", "resnet_deep", "resnet_wide"), which=ALL,
+    stops=[2, 4, 6, 8, 10, 15, 20])  # fmt: skip
+@Size("gpu", 5, "ResNet-18, 64 pixels, 40 epochs, eigenfaces; draws of 20 of ORL's 40 people",
+    stage=STAGE["gpu"], networks=same("resnet_18"), which=ALL, stops=[5, 10, 20])  # fmt: skip
+@Size("paper", 3, "FaceScrub, the paper's networks and StyleGAN", own=True,
+    stage=STAGE["paper"], networks=same(*RESNETS, *DENSENETS), which=ALL[:10], stops=[10, 20, 40], full=5)  # fmt: skip
 def defences(
     here: People, networks: Mapping[str, str], which: Sequence[str], stops: Sequence[int], full: int = 2
 ) -> Values:
@@ -75,13 +67,13 @@ def defences(
     yield f"acc[{here.faces}, judge]", 100 * here.judge.accuracy
     yield f"attacc[{here.faces}, random_face]", here.random_face()
     for label, network in networks.items():
-        name, table = f"{here.faces}, {label}", kinds(min(full, here.recipe.epochs - 1))
-        along = attacked(here, network, table["none"], stops)
+        name, table = f"{here.faces}, {label}", kinds(here.recipe, min(full, here.recipe.epochs - 1))
+        along = here.attacked(network, at=stops)
         yield f"attacc[{name}, first_choice]", along[-1].first
         for epoch, stopped in zip(stops, along[:-1], strict=True):
             yield from stopped.rates(f"{name}, stopped_{epoch}")
         for kind in which:
-            one = along[-1] if kind == "none" else attacked(here, network, table[kind])[0]
+            one = along[-1] if kind == "none" else here.attacked(network, **table[kind])[0]
             yield from one.rates(f"{name}, {kind}")
             if kind != "none":
                 yield f"attacc_if_stopped[{name}, {kind}]", here.if_stopped(one.acc, along)
@@ -89,45 +81,43 @@ def defences(
                 yield f"picture[photograph_none_rolss, {label}]", here.strip(along[-1], one)
 
 
-@experiment("resistant_architectures.skip_factor", on=People.of, data=("orl",),
-    smoke=Size(2, "8 people, a network of four blocks, 8 epochs",
-        stage=STAGE["smoke"], networks=dict(resnet="tiny"), factors=[0.0, 0.5, 1.0]),
-    class_=Size(8, f"a narrow ResNet-18, 30 epochs; {ORL}", first=20,
-        stage=STAGE["class"], networks=same("resnet"), factors=[0.0, 0.2, 0.5, 1.0]),
-    night=Size(16, f"a narrow ResNet-18, 40 epochs; {ORL}",
-        stage=STAGE["night"], networks=same("resnet"), factors=[0.0, 0.05, 0.2, 0.5, 1.0]),
-    gpu=Size(5, "ResNet-18, 64 pixels; draws of 20 of ORL's 40 people",
-        stage=STAGE["gpu"], networks=same("resnet_18"), factors=[0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 1.0]),
-    paper=Size(3, "FaceScrub, ResNet-101 and a StyleGAN", own=True,
-        stage=STAGE["paper"], networks=same("resnet_101"), factors=[0.0, 0.01, 0.1, 0.2, 0.5, 1.0]),
-)  # fmt: skip
+@experiment("resistant_architectures.skip_factor", on=People.of, data=("orl",))
+@Size("smoke", 2, "8 people, a network of four blocks, 8 epochs",
+    stage=STAGE["smoke"], networks=dict(resnet="tiny"), factors=[0.0, 0.5, 1.0])  # fmt: skip
+@Size("class", 8, f"a narrow ResNet-18, 30 epochs; {ORL}", first=20,
+    stage=STAGE["class"], networks=same("resnet"), factors=[0.0, 0.2, 0.5, 1.0])  # fmt: skip
+@Size("night", 16, f"a narrow ResNet-18, 40 epochs; {ORL}",
+    stage=STAGE["night"], networks=same("resnet"), factors=[0.0, 0.05, 0.2, 0.5, 1.0])  # fmt: skip
+@Size("gpu", 5, "ResNet-18, 64 pixels; draws of 20 of ORL's 40 people",
+    stage=STAGE["gpu"], networks=same("resnet_18"), factors=[0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 1.0])  # fmt: skip
+@Size("paper", 3, "FaceScrub, ResNet-101 and a StyleGAN", own=True,
+    stage=STAGE["paper"], networks=same("resnet_101"), factors=[0.0, 0.01, 0.1, 0.2, 0.5, 1.0])  # fmt: skip
 def skip_factor(here: People, networks: Mapping[str, str], factors: Sequence[float]) -> Values:
     """SSF's dial: the last stage's skips times k, from removed to whole; rank correlations over k in the draw, 0 where all are equal."""
     for label, network in networks.items():
         name, found = f"{here.faces}, {label}", list[Reconstruction]()
         for k in factors:
             cut = () if k == 1 else (architecture.rolss(),) if k == 0 else (architecture.ssf(k),)
-            found += attacked(here, network, dict(defences=cut))
+            found += here.attacked(network, defences=cut)
             yield from found[-1].rates(f"{name}, k_{k:g}".replace(".", "p"))
         for what, values in {"acc": [one.acc for one in found], "attacc": [one.attacc for one in found]}.items():
             flat = len(set(values)) == 1
             yield f"rank_correlation[{name}, k, {what}]", 0.0 if flat else spearmanr(factors, values).statistic
 
 
-@experiment("resistant_architectures.transformers", on=People.of, data=("orl",),
-    smoke=Size(2, "8 people, 2 epochs", stage=STAGE["smoke"], networks=same("maxvit"), epochs=2, stops=[1]),
-    night=Size(16, f"a narrow MaxViT and a small ViT, 80 epochs; {ORL}",
-        stage=STAGE["night"], networks=same("maxvit", "vit"), epochs=80, stops=[10, 20, 30, 40, 60]),
-    paper=Size(3, "FaceScrub, MaxViT-T, ViT-B/16 and a StyleGAN", own=True,
-        stage=STAGE["paper"], networks=dict(maxvit="maxvit_tiny", vit="vit_b_16"), epochs=100, stops=[20, 40, 60]),
-)  # fmt: skip
+@experiment("resistant_architectures.transformers", on=People.of, data=("orl",))
+@Size("smoke", 2, "8 people, 2 epochs", stage=STAGE["smoke"], networks=same("maxvit"), epochs=2, stops=[1])
+@Size("night", 16, f"a narrow MaxViT and a small ViT, 80 epochs; {ORL}",
+    stage=STAGE["night"], networks=same("maxvit", "vit"), epochs=80, stops=[10, 20, 30, 40, 60])  # fmt: skip
+@Size("paper", 3, "FaceScrub, MaxViT-T, ViT-B/16 and a StyleGAN", own=True,
+    stage=STAGE["paper"], networks=dict(maxvit="maxvit_tiny", vit="vit_b_16"), epochs=100, stops=[20, 40, 60])  # fmt: skip
 def transformers(here: People, networks: Mapping[str, str], epochs: int, stops: Sequence[int]) -> Values:
     """MaxViT and ViT with and without the skips of their first stage; the whole network also stopped earlier."""
     slower = here.recipe if here.faces != "orl" else replace(here.recipe, lr=1e-3, warmup_epochs=epochs / 10)
     slower = replace(slower, epochs=epochs)
     for name, network in networks.items():
-        along = here.along(here.network(network, how=slower, at=stops), stops)
-        cut = here.inverted(here.network(network, dict(skips=((1, 0),)), how=slower))
+        along = here.attacked(network, how=slower, at=stops)
+        (cut,) = here.attacked(network, dict(skips=((1, 0),)), how=slower)
         yield from along[-1].rates(f"{here.faces}, {name}")
         yield from cut.rates(f"{here.faces}, {name}_skip_1")
         yield f"attacc[{here.faces}, {name}_first_choice]", along[-1].first
@@ -135,18 +125,16 @@ def transformers(here: People, networks: Mapping[str, str], epochs: int, stops: 
         yield f"picture[photograph_whole_cut, {name}]", here.strip(along[-1], cut)
 
 
-@experiment("resistant_architectures.judges", on=People.of, data=("orl",),
-    smoke=Size(2, "8 people, networks of four blocks", stage=STAGE["smoke"], network="tiny", longer=1, stops=[4]),
-    night=Size(16, f"narrow ResNet-18s with either norm, 120 epochs, and four judges of 60 or 120; {ORL}", first=1_100,
-        stage=STAGE["night"], network="resnet", longer=3, stops=[20, 40, 60]),
-)  # fmt: skip
+@experiment("resistant_architectures.judges", on=People.of, data=("orl",))
+@Size("smoke", 2, "8 people, networks of four blocks", stage=STAGE["smoke"], network="tiny", longer=1, stops=[4])
+@Size("night", 16, f"narrow ResNet-18s with either norm, 120 epochs, and four judges of 60 or 120; {ORL}", first=1_100,
+    stage=STAGE["night"], network="resnet", longer=3, stops=[20, 40, 60])  # fmt: skip
 def judges(here: People, network: str, longer: int, stops: Sequence[int]) -> Values:
     """BatchNorm beside GroupNorm, trained as long, before four judges: two bodies, each with either norm; all see the same pictures."""
     faces, how = here.faces, replace(here.recipe, epochs=here.recipe.epochs * longer)
-    plain, grouped = (here.network(network, norm, how=how, at=stops) for norm in ({}, GROUPED))
-    *early, full = here.along(plain, stops)
-    found = {f"stopped_{epoch}": one for epoch, one in zip(stops, early, strict=True)}
-    found |= {"batchnorm": full, "groupnorm": here.inverted(grouped)}
+    along = [*(f"stopped_{epoch}" for epoch in stops), "batchnorm"]
+    found = dict(zip(along, here.attacked(network, how=how, at=stops), strict=True))
+    found["groupnorm"] = here.inverted(here.network(network, GROUPED, how=how, at=stops))
     for name, one in found.items():
         yield f"acc[{faces}, {name}]", one.acc
         yield f"likelihood[{faces}, {name}]", one.likelihood
@@ -163,17 +151,16 @@ def judges(here: People, network: str, longer: int, stops: Sequence[int]) -> Val
                 path += [(one.acc, seen)] if name != "groupnorm" else []
             stopped = private_people.if_stopped(found["groupnorm"].acc, path)
             yield f"attacc_if_stopped[{faces}, groupnorm, {by}]", stopped
-    yield "picture[photograph_batchnorm_groupnorm]", here.strip(full, found["groupnorm"])
+    yield "picture[photograph_batchnorm_groupnorm]", here.strip(found["batchnorm"], found["groupnorm"])
 
 
-@experiment("resistant_architectures.stronger_attacks", data=("mnist",),
-    smoke=Size(2, "digits of 16 pixels, GANs of two epochs",
-        each=64, public=600, epochs=2, gan_epochs=2, channels=8, labelled=60, steps=5, take=1, layers=[1, 1, 1, 1], students=1),
-    night=Size(12, "digits of 16 pixels behind a narrow ResNet-18, GANs trained for minutes",
-        each=600, public=10_000, epochs=12, gan_epochs=12, channels=24, labelled=1_500, steps=200, take=8),
-    paper=Size(3, "a thousand people of CelebA behind an IR152", own=True, faces="celeba_people", side=64,
-        each=0, public=30_000, epochs=100, gan_epochs=50, channels=64, labelled=4_000, steps=1_500, take=5),
-)  # fmt: skip
+@experiment("resistant_architectures.stronger_attacks", data=("mnist",))
+@Size("smoke", 2, "digits of 16 pixels, GANs of two epochs",
+    each=64, public=600, epochs=2, gan_epochs=2, channels=8, labelled=60, steps=5, take=1, layers=[1, 1, 1, 1], students=1)  # fmt: skip
+@Size("night", 12, "digits of 16 pixels behind a narrow ResNet-18, GANs trained for minutes",
+    each=600, public=10_000, epochs=12, gan_epochs=12, channels=24, labelled=1_500, steps=200, take=8)  # fmt: skip
+@Size("paper", 3, "a thousand people of CelebA behind an IR152", own=True, faces="celeba_people", side=64,
+    each=0, public=30_000, epochs=100, gan_epochs=50, channels=64, labelled=4_000, steps=1_500, take=5)  # fmt: skip
 def stronger_attacks(
     repeat: int, each: int, public: int, epochs: int, gan_epochs: int, channels: int, labelled: int, steps: int, take: int,
     faces: str = "mnist", side: int = 16, layers: Sequence[int] = (2, 2, 2, 2), students: int = 2, device: str = "cpu",
@@ -181,7 +168,7 @@ def stronger_attacks(
     """Five attacks on a whole network and on one with RoLSS, each with a generator that was trained with this very victim's help."""
     seed, small = repeat % 2**31, dict[str, Any]()
     if faces == "mnist":
-        split, normalise = private_people.numbers(each, public, side, seed), data.NORMALISE["mnist"]
+        split, normalise = private_people.numbers(each, public, seed), data.NORMALISE["mnist"]
         body: tuple[str, Settings] = "resnet18", dict(private_people.NARROW, layers=tuple(layers))
         small = dict(growth_rate=12, block_config=(2, 2, 2))
         how = replace(RECIPES["digits"], epochs=epochs, batch_size=min(64, each))

@@ -18,10 +18,9 @@ def decision(compare: str, values: dict[str, np.ndarray], apart: bool = False) -
     return "holds" if p.holds < evidence.LEVEL else "fails" if p.fails < evidence.LEVEL else ""
 
 
-@experiment("the_ledger.decisions", data=(),
-    smoke=Size(2, "30 invented experiments a number", times=30),
-    class_=Size(8, "400 invented experiments a number", times=400),
-)  # fmt: skip
+@experiment("the_ledger.decisions", data=())
+@Size("smoke", 2, "30 invented experiments a number", times=30)
+@Size("class", 8, "400 invented experiments a number", times=400)
 def decisions(repeat: int, times: int) -> Values:
     """How often invented repeats are decided, by their number and the true gap between two means, in standard deviations of a repeat."""
     draw = np.random.default_rng(repeat % 2**32)

@@ -1,1 +1,1 @@
-"""What experiments of several labs attack: shadow fleets, private people, batches of photographs, designs, a defended client."""
+"""What experiments of several labs attack: shadow fleets, private people, batches of photographs, designs."""

@@ -1,4 +1,4 @@
-"""A client's batch, its victims, and GradViT with the prior at hand: what labs 07 and 08 invert."""
+"""A client's batch, its victims, GradViT with the prior at hand, and what algebra leaves open of a batch: for labs 06 to 08."""
 
 import contextlib
 from dataclasses import replace
@@ -6,17 +6,24 @@ from functools import cache
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privlab import data, models, training
-from privlab.attacks.gradient_inversion import GradientMatching, presets
+from privlab.attacks.gradient_inversion import GradientMatching, Term, objectives, presets, priors, search_spaces
 from privlab.attacks.gradient_inversion.results import Result
+from privlab.attacks.gradient_inversion.schedules import constant
 from privlab.experiments.trial import Trial
 from privlab.leak import Leak
 
 STDS = {"std_1": 1.0, "std_0p02": 0.02}  # of the position embedding; .02 is timm's
 SCORES = "psnr fft2d lpips"  # of the paper's tables
 CHANNELS = (16, 32, 64, 128)  # of the small ResNet
+DLG = (Term("gradients", 1.0, objectives.squared_distance),)
+CURVED = (  # Gauss-Newton's own terms; for L-BFGS the wish for smooth images fades by the clock
+    Term("gradients", 1.0, objectives.relative_distance),
+    Term("smoothness", 0.3, priors.squared_variation, of="images", end=1e-5),
+)
 
 
 def photographs(size: int, number: int, large: bool = False) -> tuple[Tensor, Tensor]:
@@ -71,6 +78,11 @@ def gradvit(steps: int, **changes: Any) -> GradientMatching:
     return presets.gradvit(steps, prior(), **(settings | changes))
 
 
+def lbfgs(steps: int, terms: tuple[Term, ...] = DLG) -> GradientMatching:
+    """L-BFGS, up to twenty evaluations a step."""
+    return GradientMatching(terms, steps, lr=1.0, optimiser="lbfgs", schedule=constant, boxed=False)
+
+
 def search(trial: Trial, attack: Any, model: nn.Module, leak: Leak | None = None, **how: Any) -> Result:
     """One search, Adam's direction by differences where they agree with the exact one; of large images two at a time."""
     if isinstance(attack, GradientMatching) and attack.optimiser == "adam":
@@ -78,3 +90,27 @@ def search(trial: Trial, attack: Any, model: nn.Module, leak: Leak | None = None
     if trial.images.shape[-1] > 64:
         how["chunk"] = 2
     return trial.search(attack, model, leak, **how)
+
+
+def family(
+    model: nn.Module, leak: Leak, truth: Tensor, number: int, noise: float | None = None
+) -> tuple[search_spaces.Affine, Tensor, dict[str, Tensor]]:
+    """What algebra leaves open of a batch, in the coordinates of public patches, a start inside it, and what it says without a search.
+
+    noise: how much the gradient errs beyond its format, as `closed_form.subspace` takes it.
+    nearest_point: of the family to the truth, which only we can know.  guess: the likeliest point, the same for all images of the batch.
+    """
+    public = shrunk(data.load("cifar10").take(range(500))[0], leak.image_shape[-1])
+    exact = search_spaces.family(model, leak, noise)  # type: ignore[arg-type]
+    nearest = leak.normalise.inverse(exact.images(exact.begin(leak.normalise(truth.double()))))
+    space = exact.expected(public)
+    draw = torch.Generator().manual_seed(number)
+    latent = 0.3 * torch.randn(len(truth), len(space.origin), space.hidden, generator=draw, dtype=torch.float64)
+    guess, start = (leak.normalise.inverse(space.images(z.to(space.origin))) for z in (0 * latent, latent))
+    return space.to(next(model.parameters())), start.clamp(0, 1).float(), {"nearest_point": nearest, "guess": guess}
+
+
+def shrunk(images: Tensor, side: int) -> Tensor:
+    if images.shape[-1] == side:
+        return images
+    return F.interpolate(images, side, mode="bilinear", antialias=True).clamp(0, 1)

@@ -31,7 +31,7 @@ def matching(attack: str, steps: int, weight: float = 1.0) -> GradientMatching:
 class DesignTrial(Trial):
     """A repeat on networks of the morph.
 
-    attack, steps: of the search, see `matching`.  shape: width and depths of all networks, see `morph.build`.
+    attack, steps: of the search, see `matching`.  shape: width and depths of all networks, see `morph.build`.  side: of photographs.
     public: photographs of the train split, no other repeat's, that a fair weight is measured on.
     """
 
@@ -47,8 +47,7 @@ class DesignTrial(Trial):
 
     def inverted(self, model: nn.Module, weight: float = 1.0, hide: Sequence[str] = (), **how: Any) -> Result:
         """What the search finds on a network.  hide: names whose gradients are withheld."""
-        attack = matching(self.attack, self.steps, weight)
-        return self.search(attack, model, self.leak(model).without(hide), **how)
+        return self.search(matching(self.attack, self.steps, weight), model, self.leak(model).without(hide), **how)
 
     def calibrated(self, model: nn.Module, hide: Sequence[str] = ()) -> Tensor:
         """The image that the search finds on a network, at the weight of smoothness that is fair to it."""
@@ -75,11 +74,11 @@ class DesignTrial(Trial):
 
 def trial(
     repeat: int, attack: str = "annealed", steps: int = 1, width: float = 1.0, depths: Sequence[int] | None = None,
-    side: int | None = None, device: str = "cpu", **more: Any,
+    side: int | None = None, device: str = "cpu", public: int = 4,
 ) -> DesignTrial:  # fmt: skip
     """repeat: place of the photograph in CIFAR-10's test split, seed of the weights, and of the noise that a search begins with; pilots
-    count from the end.  side: pixels to enlarge the photograph to.  width, depths: of all networks.  more: see `DesignTrial`.
+    count from the end.  side: pixels to enlarge the photograph to.  width, depths: of all networks.  The others: see `DesignTrial`.
     """
     shape: Settings = dict(width=width) | ({} if depths is None else dict(depths=tuple(depths)))
     plain = DesignTrial.of(repeat % 10_000, side=side, device=device)
-    return replace(plain, attack=attack, steps=steps, shape=shape, side=side, **more)
+    return replace(plain, attack=attack, steps=steps, shape=shape, public=public, side=side)

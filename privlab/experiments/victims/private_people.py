@@ -78,12 +78,13 @@ def same(*networks: str) -> dict[str, str]:
 class Reconstruction:
     """What an attack brought back from one network.
 
-    acc: how often the network is right about held-out photographs.  attacc: how often the judge sees the right person in the pictures.
-    first: the same of the pictures that the search began with. All in percent.
+    fleet: the network, as it was trained.  acc: how often it is right about held-out photographs.  attacc: how often the judge sees the
+    right person in the pictures.  first: the same of the pictures that the search began with. All in percent.
     likelihood: mean probability that the network gives its target.  dist_eval: mean squared distance to the person, see `Score.delta`.
     result: the pictures, `shown` a person.  top1: (n,) bool, whom the judge recognises.
     """
 
+    fleet: Fleet
     acc: float
     attacc: float
     first: float
@@ -113,15 +114,22 @@ class People:
         self, repeat: int, *, faces: str = "orl", people: int = 20, side: int = 32, recipe: str = "identities",
         attack: Settings, shown: int = 2, little: bool = False, prior: str = "eigenfaces", device: str = "cpu",
     ) -> None:  # fmt: skip
-        self.seed, self.faces, self.shown, self.little, self.device = repeat % 2**31, faces, shown, little, device
-        self.recipe = RECIPES[recipe]
+        self.seed, self.faces, self.shown, self.device, self.recipe = (
+            repeat % 2**31,
+            faces,
+            shown,
+            device,
+            RECIPES[recipe],
+        )
         pixels, who, outside, self.normalise = photographs(faces, side)
         private = people if faces == "orl" else len(who.unique()) // (1 if outside is not None else 2)
         held_out = 3 if faces == "orl" else 0.1
         self.split = data.private_public.draw(pixels, who, private, held_out, [self.seed], public=outside)
         (self.draw,) = self.split.draws
-        self.people = len(self.draw.people)
-        self.attack = model_inversion.ppa(**attack)
+        self.people, self.attack = len(self.draw.people), model_inversion.ppa(**attack)
+        self.judge_size: dict[str, Any] = {} if side > 100 else dict(growth_rate=16, block_config=(4, 4, 4))
+        if little:
+            self.judge_size = dict(growth_rate=12, block_config=(2, 2, 2))
         self._trained = partial(trained, self.split, self.normalise, self.seed, device)
         self.prior = _stylegan(side) if prior == "stylegan2" else generators.Eigenfaces(self.draw.public[:2_000], 100)
 
@@ -143,18 +151,12 @@ class People:
         """A DenseNet that knows all private photographs; how far its word goes is measured on a twin without the held-out ones."""
         return self.judged_by("densenet121", self.judge_size)
 
-    @property
-    def judge_size(self) -> dict[str, Any]:
-        """What the judge's DenseNet changes."""
-        if self.little:
-            return dict(growth_rate=12, block_config=(2, 2, 2))
-        return {} if self.split.pixels.shape[-1] > 100 else dict(growth_rate=16, block_config=(4, 4, 4))
-
     def judged_by(self, zoo_name: str, changes: Settings, longer: float = 1.5) -> evaluation.EvaluationModel:
         """Another judge.  zoo_name, changes: its architecture.  longer: how many times as many epochs it has as the networks."""
         how = replace(self.recipe, epochs=int(self.recipe.epochs * longer), batch_size=max(20, self.recipe.batch_size))
-        fleet = self._trained(zoo_name, changes, self.split.evaluation_keep(), how)
-        return evaluation.evaluation_models(fleet, self.split)[0]
+        return evaluation.evaluation_models(
+            self._trained(zoo_name, changes, self.split.evaluation_keep(), how), self.split
+        )[0]
 
     def inverted(self, fleet: Fleet, at: int | None = None) -> Reconstruction:
         """The attack on a network as it was after epoch `at` (the last if not given)."""
@@ -163,13 +165,16 @@ class People:
         model, prior = fleet.model(0, at).to(self.device), self.prior.to(self.device)
         best = search.joined([self.attack.run_once(model, prior, some, self.seed) for some in parts]).best(self.shown)
         score, first = (self.judge.score(x, best.targets) for x in (best.images, best.first))
-        acc, likelihood = 100 * fleet.right(0, self.draw.test, at), best.likelihood.mean().item()
-        delta = score.delta.mean().item()
-        return Reconstruction(acc, 100 * score.accuracy, 100 * first.accuracy, likelihood, delta, best, score.top1)
+        acc, attacc, begin = fleet.right(0, self.draw.test, at), score.accuracy, first.accuracy
+        likelihood, apart = best.likelihood.mean().item(), score.delta.mean().item()
+        return Reconstruction(fleet, 100 * acc, 100 * attacc, 100 * begin, likelihood, apart, best, score.top1)
 
-    def along(self, fleet: Fleet, stops: Sequence[int]) -> list[Reconstruction]:
-        """The attack after each of these epochs, and at the end."""
-        return [self.inverted(fleet, epoch) for epoch in (*stops, None)]
+    def attacked(
+        self, name: str, changes: Mapping[str, Any] = {}, *, at: Sequence[int] = (), **how: Any
+    ) -> list[Reconstruction]:
+        """A `network`, attacked as it was after each of these epochs, and at its end."""
+        fleet = self.network(name, changes, at=at, **how)
+        return [self.inverted(fleet, epoch) for epoch in (*at, None)]
 
     def random_face(self, judge: evaluation.EvaluationModel | None = None) -> float:
         """How often a judge sees the target in a photograph of somebody else, in percent: what nobody has to be attacked for."""
@@ -207,15 +212,13 @@ def trained(
     return fleet
 
 
-def numbers(each: int, public: int, side: int, seed: int) -> PrivatePublic:
+def numbers(each: int, public: int, seed: int) -> PrivatePublic:
     """MNIST's digits 0 to 4 as the private side, `each` of each and a quarter held out, and so many of 5 to 9 as the public one.
 
-    side: 16 or 32 pixels.
+    At 16 pixels a side.
     """
     mnist = data.load("mnist")
-    pixels = F.pad(mnist.pixels, (2, 2, 2, 2))  # (60,000, 1, 32, 32)
-    if side == 16:
-        pixels = F.avg_pool2d(pixels.float(), 2).round().byte()
+    pixels = F.avg_pool2d(F.pad(mnist.pixels, (2, 2, 2, 2)).float(), 2).round().byte()  # (60,000, 1, 16, 16)
     return data.private_public.draw(pixels, mnist.labels, range(5), each // 4, [seed], each=each, public=public)
 
 

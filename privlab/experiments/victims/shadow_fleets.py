@@ -34,6 +34,8 @@ RECIPE: dict[str, Settings] = {  # by size
     "night": dict(epochs=80, batch_size=64, lr=1e-3, warmup_epochs=2, precision="auto"),
     "paper": RECIPES["zhang2024_membership"].settings(),
 }
+# metric of a look -> attack
+LEAKS = {"attack_acc": "network", "auc": "likelihood_ratio", "tpr_at_fpr_0p01": "likelihood_ratio"}
 PROOF = "0.3 M parameters, 100 images a model, 2 epochs: it proves the code"  # what smoke stands for
 
 
@@ -67,18 +69,14 @@ def draw(repeat: int, images: int, models: int, unseen: int = 0) -> Draw:
 
 
 @dataclass(frozen=True)
-class Answers:
+class Answers(Draw):
     """What the models of one architecture said of a draw of images.
 
     logits: epoch -> (models, queries, n, classes), raw; before the last epoch of the image as it is alone.
-    labels: (n,).  keep: (models, n) bool.  audited: how many of the n may be members; they come first.
     mirrored: whether the models were trained on mirror images, too.
     """
 
     logits: Mapping[int, Tensor]
-    labels: Tensor
-    keep: Tensor
-    audited: int
     mirrored: bool = False
 
     @property
@@ -127,18 +125,15 @@ class Answers:
         margin = self.margins()[..., 0]  # orders images as the loss does
         return {"likelihood_ratio": self.ratios(), "loss_threshold": margin, "right_or_wrong": torch.stack(right)}
 
-    def knows(self, of: str) -> dict[str, Tensor]:
+    def knows(self, of: str) -> Values:
         """How well the models know their images, by the names of the values.  of: the first keys of each name, "cifar10, swin".
 
         The gap is the overfitting level, mean over the models: train less test accuracy (Zhang et al. 2024, section 4.2).
         """
         train, test = self.accuracies()
-        worst = train.min()  # of the model that knows its images least
-        return {
-            f"train_acc[{of}]": worst,
-            f"task_acc[{of}]": test.mean(),
-            f"train_test_gap[{of}]": (train - test).mean(),
-        }
+        yield f"train_acc[{of}]", train.min()  # of the model that knows its images least
+        yield f"task_acc[{of}]", test.mean()
+        yield f"train_test_gap[{of}]", (train - test).mean()
 
 
 def answers(architecture: Architecture, images: Draw, recipe: Settings, every: int = 0, device: str = "cpu") -> Answers:
@@ -146,8 +141,7 @@ def answers(architecture: Architecture, images: Draw, recipe: Settings, every: i
 
     recipe: settings of a `training.Recipe`.  every: epochs between two looks; 0 for the last one alone.
     """
-    name, changes = architecture
-    how = training.Recipe(**recipe)
+    (name, changes), how = architecture, training.Recipe(**recipe)
     fleet = shadow_models.make(
         name, how, (images.pixels, images.labels), images.keep, model={**changes, "num_classes": 10},
         normalise=data.NORMALISE["cifar10"], seed=images.seed, at=range(every, how.epochs, every) if every else (),
@@ -156,7 +150,7 @@ def answers(architecture: Architecture, images: Draw, recipe: Settings, every: i
     for model in range(len(fleet.keep)):
         shadow_models.train(fleet, model)
     logits = {at: torch.stack([fleet.logits(m, at) for m in range(len(fleet.keep))]) for at in fleet.at}
-    return Answers(logits, fleet.labels, fleet.keep, images.audited, mirrored=how.augment != "none")
+    return Answers(**vars(images), logits=logits, mirrored=how.augment != "none")
 
 
 def shown(
@@ -167,25 +161,17 @@ def shown(
     name: of an experiment that trains fleets.  profile: smoke, or anything above it for class.
     families: of FAMILIES.  guest: a further architecture, trained on the same images, under the key "guest".
     """
-    images, how = _live(name, profile)
+    plan = find(name).size("smoke" if profile == "smoke" else "class")
+    how = plan.settings
+    images = draw(
+        0 if profile == "smoke" else plan.range.stop, how["images"], how["models"], unseen=how.get("unseen", 0)
+    )
     architectures = {family: FAMILIES[how["families"]][family] for family in families}
     architectures |= {"guest": guest} if guest else {}
-    recipe, every = how["recipe"], how.get("every", 0)
-    return {family: answers(each, images, recipe, every, device) for family, each in architectures.items()}
-
-
-def pictures(name: str, profile: str) -> tuple[Tensor, Tensor]:
-    """The images of that repeat, uint8 (n, 3, 32, 32), and their labels."""
-    images, _ = _live(name, profile)
-    return images.pixels, images.labels
-
-
-def _live(name: str, profile: str) -> tuple[Draw, Settings]:
-    """The draw of a lab's live repeat, and the settings of its size."""
-    about, size = find(name), "smoke" if profile == "smoke" else "class"
-    how = about.size(size).settings
-    number = 0 if size == "smoke" else about.range(size).stop
-    return draw(number, how["images"], how["models"], unseen=how.get("unseen", 0)), how
+    return {
+        family: answers(each, images, how["recipe"], how.get("every", 0), device)
+        for family, each in architectures.items()
+    }
 
 
 def rates(scores: Tensor, members: Tensor) -> dict[str, float]:
@@ -207,10 +193,7 @@ def rated(of: str, scores: Mapping[str, Tensor], members: Tensor) -> Values:
 
 
 def by_network(said: Answers, victim: int, epoch: int | None = None, sort: bool = False, epochs: int = 50) -> float:
-    """Accuracy of the paper's attack: a network that has learnt from the shadow model's answers who is a member.
-
-    epoch: of the victim's training.  epochs: of the network's own, at most.
-    """
+    """Accuracy of the paper's attack, a network that learns from the shadow model's answers who is a member.  epochs: of its training."""
     attack = network_based.network(*said.of(said.shadow(victim), epoch), sort=sort, epochs=epochs)
     logits, labels, members = said.of(victim, epoch)
     return roc.accuracy(attack(logits, labels), members, 0.5)
@@ -222,25 +205,25 @@ def accuracy(attack: Callable[..., float], said: Answers, **more: Any) -> float:
 
 
 def look(said: Answers, epoch: int, epochs: int = 50) -> dict[str, float]:
-    """Where a fleet stands after an epoch.  epochs: of the attacking network's training."""
+    """Where a fleet stands after an epoch, by metric.  epochs: of the attacking network's training."""
     train, test = (each.mean().item() for each in said.accuracies(epoch))
     ratio, network = rates(said.ratios(epoch), said.members), accuracy(by_network, said, epoch=epoch, epochs=epochs)
-    attacks = {"network": network, "auc": ratio["auc"], "tpr": ratio["tpr_at_fpr_0p01"]}
-    return {"train": train, "task": test, "level": train - test, **attacks}
+    learnt = {"train_acc": train, "task_acc": test, "train_test_gap": train - test}
+    return {**learnt, "attack_acc": network, **{metric: ratio[metric] for metric in ("auc", "tpr_at_fpr_0p01")}}
 
 
-def at_one_level(looks: Mapping[str, list[dict[str, float]]]) -> Iterator[tuple[str, str, str, dict[str, float]]]:
-    """Metric, its name in a look, kind of attack, and what each network has at one overfitting level.  looks: network -> its looks."""
-    for metric, what, kind, chance in (  # chance: of an untrained network, which leaks nothing
-        ("attack_acc", "network", "network", 0.5),
-        ("auc", "auc", "likelihood_ratio", 0.5),
-        ("tpr_at_fpr_0p01", "tpr", "likelihood_ratio", 1.0),
-    ):
-        curves = {of: ([look["level"] for look in each], [look[what] for look in each]) for of, each in looks.items()}
-        yield metric, what, kind, at_matched_gap(curves, dict.fromkeys(curves, chance))
+def at_one_level(looks: Mapping[str, list[dict[str, float]]]) -> Iterator[tuple[str, str, dict[str, float]]]:
+    """Metric, kind of attack, and what each network has at one overfitting level.  looks: network -> its looks."""
+    for metric, kind in LEAKS.items():
+        chance = 1.0 if metric == "tpr_at_fpr_0p01" else 0.5  # of an untrained network, which leaks nothing
+        curves = {
+            of: tuple([look[what] for look in each] for what in ("train_test_gap", metric))
+            for of, each in looks.items()
+        }
+        yield metric, kind, at_matched_gap(curves, dict.fromkeys(curves, chance))
 
 
-def at_matched_gap(curves: Mapping[str, tuple[Any, Any]], untrained: Mapping[str, float]) -> dict[str, float]:
+def at_matched_gap(curves: Mapping[str, Sequence[Any]], untrained: Mapping[str, float]) -> dict[str, float]:
     """Each curve's mean over the overfitting levels that all of them went through, with straight lines between the looks.
 
     curves: name -> (overfitting levels, values of an attack), rows of a number a look.

@@ -5,7 +5,7 @@
     subspace          ours: needs no gradient of the position embedding, so a frozen one does not stop it
 
 Systems are solved in float64, whatever the gradients are, and damped at rounding and known `noise`: a number, the error in the gradients
-over their size; or parameter name -> standard deviation in each number of its gradient, as `defences.noise_budget.deviations` gives it, by
+over their size; or parameter name -> standard deviation in each number of its gradient, as `defences.perturbation.deviations` gives it, by
 which rows are weighed (not in `attention`).
 """
 
