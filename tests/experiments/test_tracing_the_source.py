@@ -1,6 +1,5 @@
 """Lab 08's experiments: the attacker sees what the name says and no more, and the rest of the attack stays the same."""
 
-
 import pytest
 import torch
 

@@ -265,7 +265,7 @@ def ways(
             yield from trial.scores(f"family, {name}, {key}", answer)
         inside = search(trial, lbfgs(steps), model, leak, space=space, start=start)
         budget = passes or 2 * inside.evaluations
-        newton = GaussNewton(steps=budget, passes=budget)  # the passes end it, not the steps
+        newton = GaussNewton(budget)
         found = {
             "family": inside,
             "pixels": search(trial, lbfgs(steps), model, leak, start=start),
@@ -304,7 +304,7 @@ def harder_victims(trial: Trial, steps: int, images: int, epochs: int, width: in
             "lbfgs": lbfgs(steps),
             "adam": GradientMatching(ADAM, 20 * steps, schedule=cosine, boxed=False),
             "lbfgs_same_terms": lbfgs(steps, ground.CURVED),
-            "gauss_newton": GaussNewton(steps=budget, passes=budget),
+            "gauss_newton": GaussNewton(budget),
         }
         for way, attack in attacks.items():
             yield from trial.scores(f"family, {way}, {case}", search(trial, attack, model, leak, **within).images)
