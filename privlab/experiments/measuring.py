@@ -83,7 +83,7 @@ def measure(
 
     What is not registered yet is registered before its first repeat; smoke, which is never judged, need not be.
     names: of experiments, see `names`.  size: one of smoke, class, night, gpu, paper.  minutes: no repeat begins after so many.
-    jobs, cluster: see `tasks.fan_out`.  device: "cpu", "cuda" (all cards), "cuda:1" (that one) or "auto".
+    jobs, cluster: see `tasks.fan_out`; on a card 1 if not given.  device: "cpu", "cuda", "cuda:1" (of several cards) or "auto".
     root: folder of the evidence; the book's if not given.
     Raises ValueError for an unknown experiment, size or device, or a registration that says something else; OSError for a folder that
     cannot be written; RuntimeError for a repeat that failed, behind all others.
@@ -91,12 +91,11 @@ def measure(
     root = (root or evidence.folder()).absolute()  # the workers of a cluster may have another current folder
     elsewhere = tasks.address(cluster, jobs)
     device = machine.device(device, here=not elsewhere)
-    if device.startswith("cuda:"):
-        if elsewhere:
-            raise ValueError(f"device={device!r} is a card of one machine, and a cluster has several; give 'cuda'")
-        jobs = jobs or 1  # of one card
-    gpu = device == "cuda"
-    tasks.processes(jobs, gpu)  # what cannot be done is told before it is registered
+    if elsewhere and device.startswith("cuda:"):
+        raise ValueError(f"device={device!r} is a card of one machine, and a cluster has several; give 'cuda'")
+    if not elsewhere and device.startswith("cuda"):
+        jobs = jobs or 1
+    tasks.processes(jobs)  # what cannot be done is told before it is registered
     listed = plans(names, size, root)
     if any(plan.missing for plan in listed):
         _make_writable(root)  # not found out after hours
@@ -114,7 +113,7 @@ def measure(
     ]
     there = f"all {sum(plan.there for plan in listed)} repeats at {size} are there"
     title, budget = f"{len(work)} repeats at {size}" if work else there, None if minutes is None else 60 * minutes
-    return tasks.fan_out(work, title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress)
+    return tasks.fan_out(work, title, jobs=jobs, cluster=cluster, budget=budget, progress=progress)
 
 
 def _make_writable(root: Path) -> None:
@@ -130,10 +129,8 @@ def _there(experiment: str, size: str, number: int, root: Path) -> bool:
     return number in evidence.lines(experiment, size, find(experiment).digest(size), root)
 
 
-def repeat(
-    experiment: str, size: str, repeat: int, root: str, device: str = "cpu", budget: float | None = None
-) -> None:
-    """Measure one repeat and write its line: what a worker is told to do.  A repeat that began is brought to its end, whatever the budget.
+def repeat(experiment: str, size: str, repeat: int, root: str, device: str = "cpu") -> None:
+    """Measure one repeat and write its line: what a worker is told to do.
 
     Raises ValueError for a value that is no number, or a name that is yielded twice; `tasks.Taken` where another process is at it.
     """

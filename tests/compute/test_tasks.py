@@ -103,12 +103,7 @@ def test_what_another_process_is_at_is_tried_again(tmp_path, errands):
 
 
 def test_time_that_is_over_leaves_tasks_for_later_and_no_result_is_a_failure(tmp_path):
-    def late(budget=None):
-        raise TimeoutError("a lock was not to be had")
-
     assert run(folders(tmp_path, "abc"), budget=0).endswith(", 3 left for the next call")
-    assert run([tasks.Task("late", late, {}, lambda: False)], budget=9).endswith(", 1 left for the next call")
-    fails(late, "failed: TimeoutError: a lock was not to be had")
     fails(os.getpid, "failed: it left no result here; all machines need the same disk")
 
 
@@ -116,7 +111,7 @@ def test_as_many_processes_as_cores_and_memory_allow(monkeypatch):
     monkeypatch.delenv("PRIVLAB_JOBS", raising=False)
     monkeypatch.setattr(machine, "cores", lambda: 6)
     monkeypatch.setattr(machine, "memory", lambda: (16.0, 12.0))
-    assert [tasks.processes(None), tasks.processes(None, gpu=True), tasks.processes(9)] == [6, 1, 9]
+    assert [tasks.processes(None), tasks.processes(9)] == [6, 9]
     monkeypatch.setattr(machine, "memory", lambda: (2.0, 1.2))  # Binder
     assert tasks.processes(None) == 1
     with pytest.raises(ValueError, match="jobs=0 processes do no work"):

@@ -127,7 +127,7 @@ def test_what_cannot_be_done_registers_nothing(walk, monkeypatch):
     asked = {}
     monkeypatch.setattr(measuring.tasks, "fan_out", lambda work, title, **options: asked.update(options))
     measured("smoke", device="cuda:1", jobs=None)
-    assert (asked["jobs"], asked["gpu"]) == (1, False)
+    assert asked["jobs"] == 1
 
 
 def test_the_command_says_what_is_there_and_what_is_no_size_of_it(walk, capsys):
