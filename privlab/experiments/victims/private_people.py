@@ -118,12 +118,11 @@ class People:
         pixels, who, outside, self.normalise = photographs(faces, side)
         private = people if faces == "orl" else len(who.unique()) // (1 if outside is not None else 2)
         held_out = 3 if faces == "orl" else 0.1
-        self.split = data.private_public.draw(pixels, who, private, held_out, [self.seed], public=outside)
-        (self.draw,) = self.split.draws
-        self.people = len(self.draw.people)
+        self.split = data.private_public.draw(pixels, who, private, held_out, self.seed, public=outside)
+        self.people = len(self.split.people)
         self.attack = model_inversion.ppa(**attack)
         self._trained = partial(trained, self.split, self.normalise, self.seed, device)
-        self.prior = _stylegan(side) if prior == "stylegan2" else generators.eigenfaces(self.draw.public[:2_000], 100)
+        self.prior = _stylegan(side) if prior == "stylegan2" else generators.eigenfaces(self.split.public[:2_000], 100)
 
     @classmethod
     def of(cls, repeat: int, stage: Settings, device: str = "cpu") -> Self:
@@ -154,7 +153,7 @@ class People:
         """Another judge.  zoo_name, changes: its architecture.  longer: how many times as many epochs it has as the networks."""
         how = replace(self.recipe, epochs=int(self.recipe.epochs * longer), batch_size=max(20, self.recipe.batch_size))
         fleet = self._trained(zoo_name, changes, self.split.evaluation_keep(), how)
-        return evaluation.evaluation_models(fleet, self.split)[0]
+        return evaluation.evaluation_model(fleet, self.split)
 
     def inverted(self, fleet: Fleet, at: int | None = None) -> Reconstruction:
         """The attack on a network as it was after epoch `at` (the last if not given)."""
@@ -163,7 +162,7 @@ class People:
         model, prior = fleet.model(0, at).to(self.device), self.prior.to(self.device)
         best = search.joined([self.attack.run_once(model, prior, some, self.seed) for some in parts]).best(self.shown)
         score, first = (self.judge.score(x, best.targets) for x in (best.images, best.first))
-        acc, likelihood = 100 * fleet.right(0, self.draw.test, at), best.likelihood.mean().item()
+        acc, likelihood = 100 * fleet.right(0, self.split.test, at), best.likelihood.mean().item()
         delta = score.delta.mean().item()
         return Reconstruction(acc, 100 * score.accuracy, 100 * first.accuracy, likelihood, delta, best, score.top1)
 
@@ -173,7 +172,7 @@ class People:
 
     def random_face(self, judge: evaluation.EvaluationModel | None = None) -> float:
         """How often a judge sees the target in a photograph of somebody else, in percent: what nobody has to be attacked for."""
-        public = self.draw.public
+        public = self.split.public
         places = torch.randint(len(public), (10 * self.people,), generator=torch.Generator().manual_seed(self.seed))
         faces, targets = public[places].float() / 255, torch.arange(self.people).repeat(10)
         return 100 * (judge or self.judge).score(faces, targets).accuracy
@@ -184,8 +183,10 @@ class People:
 
     def private(self, n: int = 6) -> Tensor:
         """A photograph of each of the first n people, (n, channels, height, width) in [0, 1]."""
-        photos, who = self.split.photographs(0)
-        return torch.stack([photos[who == k][0] for k in range(min(n, self.people))]).float() / 255
+        return (
+            torch.stack([self.split.pixels[self.split.labels == k][0] for k in range(min(n, self.people))]).float()
+            / 255
+        )
 
     def strip(self, *rows: Reconstruction) -> Tensor:
         """The first six people, a row of photographs and a row of each reconstruction, uint8 (height, width[, 3])."""
@@ -216,7 +217,7 @@ def numbers(each: int, public: int, side: int, seed: int) -> PrivatePublic:
     pixels = F.pad(mnist.pixels, (2, 2, 2, 2))  # (60,000, 1, 32, 32)
     if side == 16:
         pixels = F.avg_pool2d(pixels.float(), 2).round().byte()
-    return data.private_public.draw(pixels, mnist.labels, range(5), each // 4, [seed], each=each, public=public)
+    return data.private_public.draw(pixels, mnist.labels, range(5), each // 4, seed, each=each, public=public)
 
 
 def if_stopped(acc: float, path: Sequence[tuple[float, float]]) -> float:
