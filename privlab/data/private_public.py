@@ -53,9 +53,8 @@ def draw(
     public: photographs of all public people together, drawn too; or, instead of theirs, the photographs of another set, bytes.
     """
     everybody = labels.unique()
-    if isinstance(private, int):
-        private = everybody[_drawn(len(everybody), seed)[:private]].tolist()
-    mine = torch.tensor(sorted(private))
+    chosen = everybody[_drawn(len(everybody), seed)[:private]].tolist() if isinstance(private, int) else private
+    mine = torch.tensor(sorted(chosen))
     others = everybody[~torch.isin(everybody, mine)]
     shuffled = _drawn(len(labels), seed)
     whose = labels[shuffled]

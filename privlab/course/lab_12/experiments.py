@@ -186,8 +186,8 @@ def stronger_attacks(
         small = dict(growth_rate=12, block_config=(2, 2, 2))
         how = replace(RECIPES["digits"], epochs=epochs, batch_size=min(64, each))
     else:  # a reader's own, as the paper has it
-        mine = data.faces.load(faces, side)
-        split = data.private_public.draw(mine.pixels, mine.labels, 1_000, 0.1, seed, public=public)
+        mine = data.attributes.load(faces, side)
+        split = data.private_public.draw(mine.pixels, mine["class"], 1_000, 0.1, seed, public=public)
         normalise, body, how = mine.normalise, ("ir152", {}), RECIPES["koh2024_ir152"]
     of = partial(private_people.trained, split, normalise, seed, device)
     reading = of("densenet121", small, split.evaluation_keep(), replace(how, epochs=how.epochs * 3 // 2))

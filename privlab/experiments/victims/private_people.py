@@ -235,9 +235,9 @@ def photographs(faces: str, side: int) -> tuple[Tensor, Tensor, Tensor | None, d
     if faces == "orl":
         orl = data.attributes.load("orl", size=side)
         return orl.pixels, orl["person"], None, data.NORMALISE["orl"]
-    mine = data.faces.load(faces, side)
-    outside = None if faces == "stanford_dogs" else data.faces.load("ffhq", side).pixels
-    return mine.pixels, mine.labels, outside, mine.normalise
+    mine = data.attributes.load(faces, side)
+    outside = None if faces == "stanford_dogs" else data.attributes.load("ffhq", side).pixels
+    return mine.pixels, mine["class"], outside, mine.normalise
 
 
 def _stylegan(side: int) -> stylegan2.StyleGAN2:
