@@ -12,7 +12,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from privlab.compute.atomic import write_atomic
+from privlab.compute.files import write_atomic
 from privlab.data import downloads, sources
 
 VENDOR = Path(__file__).resolve().parents[1] / "book/_static/vendor"

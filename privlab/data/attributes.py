@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor
 
-from privlab.compute import reading
+from privlab.compute.files import guarded
 from privlab.data import faces, images, sources
 from privlab.data.images import Normalise
 
@@ -93,7 +93,7 @@ def _prepared(name: str, size: int, to: sources.Where) -> Described:
     if not place.exists():
         where = f"Its authors hand it out themselves: {faces.LAYOUTS[name].home}"
         raise FileNotFoundError(f"{name}: no {place.name} in {place.parent}. {where}. When you have the files, {again}")
-    with reading.guarded(record, f"is no SHA-256 of {place.name}", again):
+    with guarded(record, f"is no SHA-256 of {place.name}", again):
         digest, _ = record.read_text(encoding="utf-8").split()
     sources.check(place, digest, again)
     with safe_open(place, framework="pt") as file:

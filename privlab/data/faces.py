@@ -27,7 +27,7 @@ from safetensors.numpy import save
 from torchvision.datasets import CelebA, ImageFolder
 from tqdm.auto import tqdm
 
-from privlab.compute import atomic, reading
+from privlab.compute.files import visible, write_atomic
 from privlab.data import downloads, sources
 from privlab.data.sources import Where
 
@@ -77,8 +77,8 @@ def prepare(name: str, folder: str | os.PathLike[str], size: int = 64, to: Where
     bar = tqdm(rows, desc=name, unit="photo", disable=not progress, leave=False)
     for image, row in zip(arrays["images"], bar, strict=True):
         image[:] = _square(photos[row], boxes[row] if boxes else None, size)
-    atomic.write_atomic(place, save(arrays, {"values": json.dumps(values)}))
-    atomic.write_atomic(record_of(place), f"{downloads.sha256(place)}  {place.name}\n".encode())
+    write_atomic(place, save(arrays, {"values": json.dumps(values)}))
+    write_atomic(record_of(place), f"{downloads.sha256(place)}  {place.name}\n".encode())
     return place
 
 
@@ -124,7 +124,7 @@ def utkface(folder: Path) -> Rows:
 
     gender 0 male, 1 female; race 0 to 4. The few files whose names lack a part, and the race "Others", are left out.
     """
-    named = [(path, re.match(r"\d+_([01])_([0-3])_\d+\.", path.name)) for path in reading.visible(folder, "*.jpg")]
+    named = [(path, re.match(r"\d+_([01])_([0-3])_\d+\.", path.name)) for path in visible(folder, "*.jpg")]
     photos = {path: match for path, match in named if match}
     gender, race = ([int(match[part]) for match in photos.values()] for part in (1, 2))
     return Rows([*photos], {"gender": gender, "race": race}, {"gender": ("male", "female"), "race": UTK_RACES})
@@ -175,7 +175,7 @@ def ffhq(folder: Path) -> Rows:
 
     The larger ones are taken where both are there; you may have some of them. They have no labels: all are of class 0, "public".
     """
-    photos = reading.visible(folder, "images1024x1024/*/*.png") or reading.visible(folder, "thumbnails128x128/*/*.png")
+    photos = visible(folder, "images1024x1024/*/*.png") or visible(folder, "thumbnails128x128/*/*.png")
     return Rows(photos, {"class": [0] * len(photos)}, {"class": ("public",)})
 
 

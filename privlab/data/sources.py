@@ -20,8 +20,7 @@ from typing import NamedTuple
 
 from filelock import FileLock
 
-from privlab.compute import atomic
-from privlab.compute.reading import guarded
+from privlab.compute.files import guarded, shared_folder
 from privlab.data import downloads
 from privlab.data.downloads import File
 
@@ -117,7 +116,7 @@ def fetch(name: str, to: Where = None) -> Path:
     root = folder(to)
     if not complete(name, to):
         try:
-            atomic.shared_folder(root / ".incoming")
+            shared_folder(root / ".incoming")
             alone = FileLock(
                 root / ".incoming" / f"{name}.lock", mode=0o666
             ).acquire()  # the others wait, and find it done
@@ -183,7 +182,7 @@ def _lay_out(source: Source, origin: Origin, root: Path) -> None:
     from privlab.data import readers
 
     incoming = root / ".incoming" / source.name
-    atomic.shared_folder(incoming)
+    shared_folder(incoming)
     arrays = readers.READERS[origin.reader]([downloads.get(file, incoming) for file in origin.files])
     with tempfile.TemporaryDirectory(dir=incoming) as work:
         fresh, files = Path(work) / source.name, {}

@@ -19,7 +19,8 @@ import torch
 from filelock import FileLock, Timeout
 from PIL import Image
 
-from privlab.compute import atomic, machine, store, tasks
+from privlab.compute import machine, store, tasks
+from privlab.compute.files import shared_folder
 from privlab.experiments.protocol import Experiment, find
 from privlab.ledger import evidence
 
@@ -118,7 +119,7 @@ def measure(
 
 def _make_writable(root: Path) -> None:
     try:
-        atomic.shared_folder(root)
+        shared_folder(root)
         tempfile.TemporaryFile(dir=root).close()
     except OSError as error:
         cure = "set PRIVLAB_EVIDENCE to a folder of your own"
@@ -136,7 +137,7 @@ def repeat(experiment: str, size: str, repeat: int, root: str, device: str = "cp
     """
     chosen, where, began = find(experiment), Path(root), time.process_time()
     file = evidence.path(experiment, size, where)
-    atomic.shared_folder(file.parent)
+    shared_folder(file.parent)
     lock = file.with_name(f".{file.name}.{repeat}.lock")
     try:
         alone = FileLock(lock, mode=0o666).acquire(blocking=False)  # let go of when this process ends, however it does

@@ -21,7 +21,7 @@ from typing import Any
 import ipywidgets
 from IPython import get_ipython
 
-from privlab.compute.atomic import write_atomic
+from privlab.compute.files import write_atomic
 from privlab.notebook.live import WRAP, Live, button
 from privlab.notebook.sentences import Sentence, text
 
