@@ -41,14 +41,9 @@ class Task:
 
 
 def fan_out(
-    tasks: Sequence[Task],
-    title: str,
-    *,
-    jobs: int | None = None,
-    cluster: str | None = None,
-    budget: float | None = None,
+    tasks: Sequence[Task], title: str, *, jobs: int | None = None, cluster: str | None = None, budget: float | None = None,
     progress: bool = True,
-) -> str:
+) -> str:  # fmt: skip
     """Do what is missing of these tasks, and say in one line what was done.
 
     jobs: see `processes`; 1 works in this process.  cluster: see `address`; its machines share this disk.

