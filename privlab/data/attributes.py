@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -89,7 +90,7 @@ def load(name: str, size: int | None = None, to: sources.Where = None) -> Descri
 def _prepared(name: str, size: int, to: sources.Where) -> Described:
     """The file of `faces.prepare`; its pixels stay on disk until they are asked for."""
     place = faces.file_of(name, size, to)
-    record, again = faces.record_of(place), f"run python data_scripts/prepare.py {name} --from FOLDER --size {size}"
+    record, again = Path(f"{place}.sha256"), f"run python data_scripts/prepare.py {name} --from FOLDER --size {size}"
     if not place.exists():
         where = f"Its authors hand it out themselves: {faces.LAYOUTS[name].home}"
         raise FileNotFoundError(f"{name}: no {place.name} in {place.parent}. {where}. When you have the files, {again}")

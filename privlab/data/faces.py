@@ -78,18 +78,13 @@ def prepare(name: str, folder: str | os.PathLike[str], size: int = 64, to: Where
     for image, row in zip(arrays["images"], bar, strict=True):
         image[:] = _square(photos[row], boxes[row] if boxes else None, size)
     write_atomic(place, save(arrays, {"values": json.dumps(values)}))
-    write_atomic(record_of(place), f"{downloads.sha256(place)}  {place.name}\n".encode())
+    write_atomic(f"{place}.sha256", f"{downloads.sha256(place)}  {place.name}\n".encode())
     return place
 
 
 def file_of(name: str, size: int, to: Where = None) -> Path:
-    """Where a prepared set lies.  name, size, to: see `prepare`."""
+    """Where a prepared set lies, beside its SHA-256 in NAME.sha256.  name, size, to: see `prepare`."""
     return sources.folder(to) / name / f"photos_{size}.safetensors"
-
-
-def record_of(place: Path) -> Path:
-    """Where the SHA-256 of that file lies."""
-    return place.with_name(f"{place.name}.sha256")
 
 
 # -- the authors' own layouts: the first line of each is shown to who has laid out a folder in another way --------------
