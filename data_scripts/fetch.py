@@ -49,7 +49,7 @@ def shown(name: str, to: str | None) -> str:
         f"{name}  {source.title}: {source.about}  [{source.disk / 1e6:.1f} MB, {'' if sources.complete(name, to) else 'not '}here]"
     ]
     lines += [f"    {what:8} {getattr(source, what)}" for what in ("cite", "licence", "home")]
-    lines += [f"    from     {origin}: {', '.join(file.name for file in origin.files)}" for origin in source.origins]
+    lines += [f"    from     {', '.join(file.urls[0] for file in origin.files)}" for origin in source.origins]
     return "\n".join([*lines, *(f"    {ready}: {what}" for ready, what in source.layout.items())])
 
 

@@ -25,14 +25,10 @@ def main() -> int:
     parser.add_argument("name", choices=sorted(faces.LAYOUTS), help="which set")
     parser.add_argument("--from", dest="folder", required=True, metavar="FOLDER", help="where its files are")
     parser.add_argument("--size", type=int, default=64, help="side in pixels (default: 64)")
-    parser.add_argument(
-        "--limit", type=int, help="photographs at most (default: 20,000 of a set with attributes, else all)"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of the draw, where there is a limit (default: 0)")
     parser.add_argument("--to", metavar="DIR", help="the folder to keep the sets in")
     options = parser.parse_args()
     try:
-        print(faces.prepare(options.name, options.folder, options.size, options.to, options.limit, options.seed))
+        print(faces.prepare(options.name, options.folder, options.size, options.to))
     except (ValueError, OSError) as error:
         print(f"{options.name}: {error}", file=sys.stderr)
         return 1

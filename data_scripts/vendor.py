@@ -12,7 +12,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from privlab.compute.atomic import write_atomic
+from privlab.compute.files import write_atomic
 from privlab.data import downloads, sources
 
 VENDOR = Path(__file__).resolve().parents[1] / "book/_static/vendor"
@@ -28,16 +28,15 @@ PACKAGES = {
 
 
 def fetch(folder: Path = VENDOR) -> None:
-    """Put what is missing into the folder.  Raises RuntimeError where npm has it not, ValueError for a file of another SHA-256."""
+    """Put what is missing into the folder.  Raises ConnectionError where npm has it not, or has another file."""
     for package, (version, digest, files) in PACKAGES.items():
         if all((folder / place).is_file() for place in files):
             continue
-        tarball = downloads.File(f"{package}-{version}.tgz", digest)
+        tarball = downloads.File(f"{package}-{version}.tgz", [f"npm:{package}@{version}"], digest)
         with tempfile.TemporaryDirectory() as spare:
             kept = sources.folder() / "vendor" if os.access(sources.folder(), os.W_OK) else Path(spare)
             kept.mkdir(exist_ok=True)
-            (path,) = downloads.get(downloads.Origin("npm", "", (tarball,), package, version), kept)
-            with tarfile.open(path) as tar:
+            with tarfile.open(downloads.get(tarball, kept)) as tar:
                 for place, member in files.items():
                     (folder / place).parent.mkdir(parents=True, exist_ok=True)
                     write_atomic(folder / place, tar.extractfile(f"package/{member}").read())  # type: ignore[union-attr]
@@ -46,5 +45,5 @@ def fetch(folder: Path = VENDOR) -> None:
 if __name__ == "__main__":
     try:
         fetch()
-    except (ValueError, OSError, RuntimeError) as error:
+    except OSError as error:
         sys.exit(f"vendor: {error}; the book has formulas as TeX until python data_scripts/vendor.py finds a network")

@@ -64,7 +64,7 @@ mine = experiments.run("model_inversion.skips", profile, device=device)
 size = experiments.find("model_inversion.skips").size(mine.size)
 stage = {**size.settings["stage"], **({"faces": faces} if faces else {})}
 here = private_people.People(mine.repeats[0] + seed, **stage, device=device)
-private, public = here.private(here.people), here.draw.public[:6].float() / 255
+private, public = here.private(here.people), here.split.public[:6].float() / 255
 staff = f"private, of the set {here.faces}"
 plots.images(
     {staff: private[:6], "public": public},

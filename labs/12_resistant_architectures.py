@@ -361,7 +361,7 @@ guess_study = widgets.predict("You will find the undefended closer in:", 0, 12, 
 guess_study
 
 # %%
-photos, owners = here.split.photographs(0)
+photos, owners = here.split.pixels, here.split.labels
 
 
 def of_person(k):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from privlab import compute, ledger, runner, teaching
-from privlab.compute.atomic import make_folder, write_atomic
+from privlab.compute.files import make_folder, write_atomic
 
 Command = Callable[[Namespace], int | None]
 PARSER = ArgumentParser(prog="python -m privlab", description=__doc__.split(": ", 1)[1].partition("\n")[0].capitalize())

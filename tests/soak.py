@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from privlab.compute import machine
-from privlab.compute.atomic import write_atomic
+from privlab.compute.files import write_atomic
 from privlab.runner import canaries, catalogue
 
 ROUNDS, COLD = (int(os.environ.get(f"SOAK_{name}", default)) for name, default in (("ROUNDS", 20), ("COLD", 3)))

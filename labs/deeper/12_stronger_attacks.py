@@ -117,13 +117,13 @@ reading = trained(
     dict(growth_rate=12, block_config=(2, 2, 2)),
     numbers.evaluation_keep(),
 )
-reader = evaluation.evaluation_models(reading, numbers)[0]
+reader = evaluation.evaluation_model(reading, numbers)
 
 # %%
 recipe = model_inversion.GANRecipe(
     2 if tiny else 8, seed, channels=8 if tiny else 16, batch_size=32, lr=2e-3
 )
-public = numbers.draws[0].public
+public = numbers.public
 grown, screen = {}, display(display_id=True)
 
 

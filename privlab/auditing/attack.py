@@ -19,7 +19,7 @@ from privlab import data, models
 from privlab.attacks import gradient_inversion
 from privlab.auditing.forms import Judge, Row, defences, expose, leading
 from privlab.auditing.report import Audit
-from privlab.compute import reading
+from privlab.compute.files import guarded, visible
 from privlab.data import faces, sources
 from privlab.data.images import check_range
 from privlab.leak import Leak, observe
@@ -193,7 +193,7 @@ def named(name: str, classes: int | None = None, weights: Path | None = None) ->
     """A model of timm's or of the zoo's, in eval mode.  classes: rows of its head.  weights: a safetensors file of its state dict."""
     model: nn.Module = models.build(name, num_classes=classes, seed=0)
     if weights is not None:
-        with reading.guarded(weights, f"is no safetensors of {name}", "save it with safetensors.torch.save_file"):
+        with guarded(weights, f"is no safetensors of {name}", "save it with safetensors.torch.save_file"):
             model.load_state_dict(load_file(weights))
     return model
 
@@ -216,7 +216,7 @@ def photographs(where: str | None, model: Any, name: str) -> tuple[Tensor, Tenso
         some = torch.randperm(len(held), generator=torch.Generator().manual_seed(0))[: COUNT + PUBLIC].tolist()
         photos, labels = map(list, zip(*(held.one(i, size=side) for i in some), strict=True))
     else:
-        files = [f for f in reading.visible(where, "**/*") if f.suffix.lower() in Image.registered_extensions()]
+        files = [f for f in visible(where, "**/*") if f.suffix.lower() in Image.registered_extensions()]
         opened = [ImageOps.exif_transpose(Image.open(file)) for file in files[: COUNT + PUBLIC]]
         mode = "L" if channels == 1 else "RGB"
         photos = [to_tensor(ImageOps.fit(faces.converted(photo, mode), (side, side)))[None] for photo in opened]

@@ -13,7 +13,7 @@ import pandas as pd
 from torch import Tensor
 
 from privlab.auditing.forms import COMPUTED, GAIN, TARGET, UP_TO, Row
-from privlab.compute.atomic import write_atomic
+from privlab.compute.files import write_atomic
 from privlab.notebook import plots
 
 PAGE = """<!doctype html>

@@ -1,5 +1,5 @@
-from . import atomic, machine, reading, store, tasks
+from . import files, machine, store, tasks
 from .machine import device
 from .store import Run
 
-__all__ = ["Run", "atomic", "device", "machine", "reading", "store", "tasks"]
+__all__ = ["Run", "device", "files", "machine", "store", "tasks"]

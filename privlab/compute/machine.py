@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -74,19 +75,15 @@ def device(name: str = "auto", here: bool = True) -> str:
 
     It calls `exact_float32`.  here, errors: see `check_device`.
     """
-    exact_float32()
-    check_device(name, here)
-    return name if name != "auto" else "cuda" if _computes() else "cpu"
-
-
-def _computes() -> bool:
-    """Whether torch can add on the GPU: it finds cards, too, that it was not built for."""
     import torch
 
-    try:
-        return torch.cuda.is_available() and bool(torch.ones(1, device="cuda") + 1 == 2)
-    except RuntimeError:
-        return False
+    exact_float32()
+    check_device(name, here)
+    if name != "auto":
+        return name
+    with suppress(RuntimeError):  # torch finds cards, too, that it was not built for
+        return "cuda" if torch.cuda.is_available() and torch.ones(1, device="cuda") + 1 == 2 else "cpu"
+    return "cpu"
 
 
 def check_device(name: str, here: bool = True) -> None:

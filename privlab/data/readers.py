@@ -82,28 +82,26 @@ def cifar10_png(paths: list[Path]) -> Arrays:
 
 
 def idx(paths: list[Path]) -> Arrays:
-    """The four IDX files of MNIST, gzipped or not, loose or in a package."""
-    parts: dict[str, np.ndarray] = {}
+    """The four IDX files of MNIST, gzipped or not, loose or in a package: 16 bytes and the images of 28x28, 8 bytes and the labels."""
+    parts: dict[tuple[str, str], np.ndarray] = {}
     for match, content in members(paths, r"(?:^|/)(train|t10k)-(images|labels)-idx\d-ubyte(\.gz)?$"):
-        parts[f"{match[1]} {match[2]}"] = _idx_array(gzip.decompress(content) if match[3] else content)
+        content = gzip.decompress(content) if match[3] else content
+        parts[match[1], match[2]] = np.frombuffer(content, np.uint8, offset={"images": 16, "labels": 8}[match[2]])
     return {
-        f"{split}.safetensors": _labelled(parts[f"{prefix} images"][:, None], parts[f"{prefix} labels"])
-        for split, prefix in (("train", "train"), ("test", "t10k"))
+        f"{split}.safetensors": _labelled(parts[of, "images"].reshape(-1, 1, 28, 28), parts[of, "labels"])
+        for split, of in (("train", "train"), ("test", "t10k"))
     }
-
-
-def _idx_array(content: bytes) -> np.ndarray:
-    """IDX: two zero bytes, the type (8 is unsigned byte), how many dimensions, each as a big-endian integer, data."""
-    if content[:3] != b"\x00\x00\x08":
-        raise ValueError(f"not an IDX file of bytes: it begins with {content[:4].hex()}, expected 000008")
-    shape = np.frombuffer(content, ">u4", content[3], offset=4)
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3]).reshape(tuple(shape.tolist()))
 
 
 # -- faces and samples -------------------------------------------------------------------------------------------------
 
 
-def pictures(paths: list[Path], pattern: str, label: Callable[[int, int], int], size: int | None = None) -> Arrays:
+def pictures(
+    paths: list[Path],
+    pattern: str,
+    label: Callable[[int, int], int] = lambda place, label: label,
+    size: int | None = None,
+) -> Arrays:
     """Pictures in order of the two numbers in their names.
 
     label: made of these numbers.  size: the central square of a picture of another size is resized to size x size.
@@ -118,10 +116,8 @@ def pictures(paths: list[Path], pattern: str, label: Callable[[int, int], int], 
     return {"train.safetensors": _labelled(np.stack([found[key] for key in order]), [label(*key) for key in order])}
 
 
-def foolbox_samples(name: str, size: int | None = None) -> Callable[[list[Path]], Arrays]:
-    """foolbox/data/{name}_{place}_{label}.png or .jpg."""
-    pattern = rf"foolbox/data/{name}_(\d+)_(\d+)\.(?:png|jpg)$"
-    return partial(pictures, pattern=pattern, label=lambda place, label: label, size=size)
+# places and labels of foolbox' samples
+FOOLBOX = {name: rf"foolbox/data/{name}_(\d+)_(\d+)\.(?:png|jpg)$" for name in ("imagenet", "cifar10", "mnist")}
 
 
 # -- pretrained weights, renamed for the libraries that load them ------------------------------------------------------
@@ -168,11 +164,8 @@ def efficientnet_lite0(paths: list[Path]) -> Arrays:
     """EfficientNet-lite0 as timm names it: lukemelas' EfficientNet has the same tensors in the same order."""
     import timm
 
-    state, names = (
-        _state(paths, r"/efficientnet-lite0-\w+\.pth$"),
-        timm.create_model("tf_efficientnet_lite0").state_dict(),
-    )
-    values = [value.numpy() for value in state.values()]
+    names = timm.create_model("tf_efficientnet_lite0").state_dict()
+    values = [value.numpy() for value in _state(paths, r"/efficientnet-lite0-\w+\.pth$").values()]
     return {"tf_efficientnet_lite0.safetensors": dict(zip(names, values, strict=True))}
 
 
@@ -190,9 +183,9 @@ READERS: dict[str, Callable[[list[Path]], Arrays]] = {
     "cifar100_binary": partial(cifar_binary, splits=CIFAR100, label_bytes=2),
     "idx": idx,
     "orl": partial(pictures, pattern=r"(?:^|/)s(\d+)/(\d+)\.pgm$", label=lambda person, k: person - 1),
-    "imagenet_samples": foolbox_samples("imagenet", size=512),
-    "cifar10_samples": foolbox_samples("cifar10"),
-    "mnist_samples": foolbox_samples("mnist"),
+    "imagenet_samples": partial(pictures, pattern=FOOLBOX["imagenet"], size=512),
+    "cifar10_samples": partial(pictures, pattern=FOOLBOX["cifar10"]),
+    "mnist_samples": partial(pictures, pattern=FOOLBOX["mnist"]),
     "lpips_pickles": lpips_pickle,
     "lpips_torchvision": lpips_torchvision,
     "efficientnet_lite0": efficientnet_lite0,

@@ -6,7 +6,6 @@ appears whole or not at all.
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import functools
 import hashlib
@@ -15,23 +14,28 @@ import os
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from filelock import AcquireReturnProxy, FileLock
+from filelock import FileLock
 
-from privlab.compute import atomic
-from privlab.compute.reading import guarded
+from privlab.compute.files import guarded, shared_folder
 from privlab.data import downloads
-from privlab.data.downloads import File, Origin
+from privlab.data.downloads import File
 
 Where = str | os.PathLike[str] | None
 MANIFEST = "manifest.json"
 
 
-@dataclass(frozen=True)
-class Source:
+class Origin(NamedTuple):
+    """One place where a source can be had: the files to download, and the one of `READERS` that makes arrays of them."""
+
+    reader: str
+    files: Sequence[File]
+
+
+class Source(NamedTuple):
     """One entry of `sources.toml`.
 
     disk: bytes of the prepared folder.  layout: file -> what is in it.  origins: where to have it, in the order tried.
@@ -48,7 +52,7 @@ class Source:
     disk: int
     layout: Mapping[str, str]
     origins: Sequence[Origin]
-    contents: Mapping[str, str] = field(default_factory=dict)
+    contents: Mapping[str, str] = {}
     classes: Sequence[str] | str = ()
 
 
@@ -57,7 +61,7 @@ def catalogue() -> dict[str, Source]:
     """Every source of `sources.toml`, by name."""
     table = tomllib.loads((Path(__file__).parent / "sources.toml").read_text(encoding="utf-8"))
     for entry in table.values():
-        entry["origins"] = [Origin(**o | {"files": [File(**f) for f in o["files"]]}) for o in entry["origins"]]
+        entry["origins"] = [Origin(o["reader"], [File(**file) for file in o["files"]]) for o in entry["origins"]]
     return {name: Source(name, **entry) for name, entry in table.items()}
 
 
@@ -84,13 +88,11 @@ def folder(to: Where = None) -> Path:
     return Path(to or os.environ.get("PRIVLAB_DATA") or "~/.cache/privlab/data").expanduser()
 
 
-def complete(name: str, to: Where = None) -> bool:
-    """Whether a prepared source is there: its manifest, and each of its files. Reads no file through."""
-    return bool(_recorded(name, to))
+def complete(name: str, to: Where = None) -> dict[str, str]:
+    """The files of a prepared source, and the SHA-256 that its manifest has of each.  Reads none of them through.
 
-
-def _recorded(name: str, to: Where) -> dict[str, str]:
-    """File -> SHA-256 as the manifest has them; empty where a file lacks, or the manifest is another's, or of an older layout."""
+    Empty where the source is not there, a file lacks, or the manifest is another's, or of an older layout.
+    """
     source, place = describe(name), folder(to) / name
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
@@ -111,13 +113,22 @@ def fetch(name: str, to: Where = None) -> Path:
     Raises ValueError for an unknown name and for a file whose bytes have changed, PermissionError where the folder is read-only and
     lacks the source, RuntimeError where no origin delivered (it names each, and why).
     """
-    source, root = describe(name), folder(to)
-    if not (files := _recorded(name, to)):
-        with _alone(root, name):
-            if not complete(name, to):  # else another process was faster
-                _prepare(source, root)
-        files = _recorded(name, to)
-    for file, digest in files.items():
+    root = folder(to)
+    if not complete(name, to):
+        try:
+            shared_folder(root / ".incoming")
+            alone = FileLock(
+                root / ".incoming" / f"{name}.lock", mode=0o666
+            ).acquire()  # the others wait, and find it done
+        except OSError as error:
+            raise PermissionError(
+                f"{name!r} is not in {root}, and nothing can be written there ({error.strerror or error}); have its owner "
+                f"run python data_scripts/fetch.py {name} --to {root}, or point PRIVLAB_DATA at a folder of your own"
+            ) from error
+        with alone:
+            if not complete(name, to):
+                _prepare(describe(name), root)
+    for file, digest in complete(name, to).items():
         check(root / name / file, digest, f"remove {root / name} and fetch {name!r} again")
     return root / name
 
@@ -142,20 +153,19 @@ def _prepare(source: Source, root: Path) -> None:
     """From the first origin that delivers; a file that has arrived is kept for the next try."""
     failures = []
     for origin in source.origins:
-        if origin.by == "official" and os.environ.get("PRIVLAB_OFFICIAL") == "0":
-            failures.append("the official address was skipped (PRIVLAB_OFFICIAL=0)")
+        address, size = origin.files[0].urls[0], sum(file.size or 0 for file in origin.files)
+        if address.startswith("http") and os.environ.get("PRIVLAB_OFFICIAL") == "0":
+            failures.append(f"{address}: it was skipped (PRIVLAB_OFFICIAL=0)")
             continue
-        incoming = root / ".incoming" / source.name / origin.by
-        atomic.shared_folder(incoming)
-        print(f"{source.name}: trying {origin}, {sum(f.size or 0 for f in origin.files) / 1e6:.0f} MB", flush=True)
+        print(f"{source.name}: trying {address}, {size / 1e6:.0f} MB", flush=True)
         try:
-            _lay_out(source, origin, downloads.get(origin, incoming), root)
+            _lay_out(source, origin, root)
         except Exception as error:  # whatever is wrong with one origin, the next may do
-            failures.append(f"{origin}: {error}")
+            failures.append(str(error))
             print(f"  no: {error}", flush=True)
         else:
             shutil.rmtree(root / ".incoming" / source.name)
-            print(f"{source.name}: ready, from {origin}", flush=True)
+            print(f"{source.name}: ready, from {address}", flush=True)
             return
     tried = "; ".join(f"({i}) {failure}" for i, failure in enumerate(failures, 1))
     raise RuntimeError(
@@ -164,17 +174,19 @@ def _prepare(source: Source, root: Path) -> None:
     )
 
 
-def _lay_out(source: Source, origin: Origin, paths: list[Path], root: Path) -> None:
-    """Turn downloads into the source's folder, beside its place, and move it there in one step."""
+def _lay_out(source: Source, origin: Origin, root: Path) -> None:
+    """Download, make the source's folder beside its place, and move it there in one step."""
     import numpy as np
     from safetensors.numpy import save_file
 
     from privlab.data import readers
 
-    with tempfile.TemporaryDirectory(dir=root / ".incoming" / source.name) as work:
+    incoming = root / ".incoming" / source.name
+    shared_folder(incoming)
+    arrays = readers.READERS[origin.reader]([downloads.get(file, incoming) for file in origin.files])
+    with tempfile.TemporaryDirectory(dir=incoming) as work:
         fresh, files = Path(work) / source.name, {}
         fresh.mkdir()
-        arrays = readers.READERS[origin.reader](paths)
         for file in source.layout:
             ordered = {key: np.asarray(value, order="C") for key, value in arrays[file].items()}
             save_file(ordered, fresh / file, {"classes": json.dumps(_classes(source))} if source.classes else None)
@@ -183,11 +195,7 @@ def _lay_out(source: Source, origin: Origin, paths: list[Path], root: Path) -> N
             if source.contents.get(file, contents) != contents:
                 raise ValueError(f"the tensors of {file} hash to {contents}, expected {source.contents[file]}")
             files[file] = {"sha256": downloads.sha256(fresh / file), "contents": contents}
-        manifest = {
-            "source": source.name,
-            "origin": str(origin),
-            "files": files,
-        }
+        manifest = {"source": source.name, "origin": origin.files[0].urls[0], "files": files}
         (fresh / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
         shutil.rmtree(root / source.name, ignore_errors=True)
         os.replace(fresh, root / source.name)
@@ -204,18 +212,6 @@ def _classes(source: Source) -> list[str]:
     return _classes(describe(source.classes)) if isinstance(source.classes, str) else list(source.classes)
 
 
-def _alone(root: Path, name: str) -> AcquireReturnProxy:
-    """Until it is left one process prepares a source; the others wait, and find it done."""
-    try:
-        atomic.shared_folder(root / ".incoming")
-        return FileLock(root / ".incoming" / f"{name}.lock", mode=0o666).acquire()
-    except OSError as error:
-        raise PermissionError(
-            f"{name!r} is not in {root}, and nothing can be written there ({error.strerror or error}); have its owner "
-            f"run python data_scripts/fetch.py {name} --to {root}, or point PRIVLAB_DATA at a folder of your own"
-        ) from error
-
-
 # -- whether a file is still what was written --------------------------------------------------------------------------
 
 
@@ -230,23 +226,3 @@ def check(path: Path, expected: str, cure: str) -> None:
         facts = path.stat()
         if (digest := _hashed(path, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)) != expected:
             raise ValueError(f"it has changed: SHA-256 is {digest}, expected {expected}")
-
-
-def write(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """`write_atomic`, and beside it, in NAME.sha256, the hash of what was written, as `sha256sum` writes and checks it."""
-    atomic.write_atomic(path, content)
-    atomic.write_atomic(_beside(path), f"{downloads.sha256(path)}  {path.name}\n".encode())
-
-
-@contextlib.contextmanager
-def checked(path: Path, cure: str) -> Iterator[None]:
-    """Read a file of `write` inside: it is checked first, and what goes wrong in the reading is told with the cure."""
-    with guarded(_beside(path), f"is no SHA-256 of {path.name}", cure):
-        digest, _ = _beside(path).read_text(encoding="utf-8").split()
-    check(path, digest, cure)
-    with guarded(path, "cannot be read", cure):
-        yield
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f"{path.name}.sha256")

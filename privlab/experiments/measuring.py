@@ -19,7 +19,8 @@ import torch
 from filelock import FileLock, Timeout
 from PIL import Image
 
-from privlab.compute import atomic, machine, store, tasks
+from privlab.compute import machine, store, tasks
+from privlab.compute.files import shared_folder
 from privlab.experiments.protocol import Experiment, find
 from privlab.ledger import evidence
 
@@ -76,18 +77,20 @@ def measure(
 
     What is not registered yet is registered before its first repeat; smoke, which is never judged, need not be.
     names: of experiments, see `names`.  size: one of smoke, class, night, gpu, paper.  minutes: no repeat begins after so many.
-    jobs, cluster: see `tasks.fan_out`.  device: "cpu", "cuda" (all cards), "cuda:1" (that one) or "auto".
+    jobs, cluster: see `tasks.fan_out`; on a card 1 if not given.  device: "cpu", "cuda", "cuda:1" (of several cards) or "auto".
     root: folder of the evidence; the book's if not given.
     Raises ValueError for an unknown experiment, size or device, or a registration that says something else; OSError for a folder that
     cannot be written; RuntimeError for a repeat that failed, behind all others.
     """
     root = (root or evidence.folder()).absolute()  # the workers of a cluster may have another current folder
-    device = machine.device(device, here=not tasks.address(cluster, jobs))
-    gpu = device.startswith("cuda")
-    tasks.processes(jobs, gpu)  # what cannot be done is told before it is registered
+    elsewhere = tasks.address(cluster, jobs)
+    device = machine.device(device, here=not elsewhere)
+    if device.startswith("cuda") and not elsewhere:
+        jobs = jobs or 1  # a process for a card
+    tasks.processes(jobs)  # what cannot be done is told before it is registered
     listed = plans(names, size, root)
     if any(plan.missing for plan in listed):
-        atomic.shared_folder(root)
+        shared_folder(root)
         tempfile.TemporaryFile(dir=root).close()  # what cannot be written is not found out after hours
         if size != "smoke":  # where the range of a decorator moved on, it is a further try
             evidence.register([registration(plan.experiment, size) for plan in listed if plan.missing], root)
@@ -103,23 +106,21 @@ def measure(
     ]
     there = f"all {sum(plan.there for plan in listed)} repeats at {size} are there"
     title, budget = f"{len(work)} repeats at {size}" if work else there, None if minutes is None else 60 * minutes
-    return tasks.fan_out(work, title, jobs=jobs, cluster=cluster, gpu=gpu, budget=budget, progress=progress)
+    return tasks.fan_out(work, title, jobs=jobs, cluster=cluster, budget=budget, progress=progress)
 
 
 def _there(experiment: str, size: str, number: int, root: Path) -> bool:
     return number in evidence.lines(experiment, size, find(experiment).digest(size), root)
 
 
-def repeat(
-    experiment: str, size: str, repeat: int, root: str, device: str = "cpu", budget: float | None = None
-) -> None:
-    """Measure one repeat and write its line: what a worker is told to do.  A repeat that began is brought to its end, whatever the budget.
+def repeat(experiment: str, size: str, repeat: int, root: str, device: str = "cpu") -> None:
+    """Measure one repeat and write its line: what a worker is told to do.
 
     Raises ValueError for a value that is no number, or a name that is yielded twice; `tasks.Taken` where another process is at it.
     """
     chosen, where, began = find(experiment), Path(root), time.process_time()
     file = evidence.path(experiment, size, where)
-    atomic.shared_folder(file.parent)
+    shared_folder(file.parent)
     lock = file.with_name(f".{file.name}.{repeat}.lock")
     try:
         alone = FileLock(lock, mode=0o666).acquire(blocking=False)  # let go of when this process ends, however it does

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from privlab.compute import atomic
+from privlab.compute.files import shared_folder, write_atomic
 from privlab.data.sources import nearest
 from privlab.ledger.comparison import NAME
 
@@ -121,11 +121,11 @@ def append(experiment: str, size: str, row: Repeat, root: Path | None = None) ->
     with _locked(file):
         before = file.read_bytes() if file.exists() else b""
         torn = before[-1:] not in (b"", b"\n")  # by a merge, or a kill
-        atomic.write_atomic(file, before + b"\n" * torn + json.dumps(asdict(row)).encode() + b"\n")
+        write_atomic(file, before + b"\n" * torn + json.dumps(asdict(row)).encode() + b"\n")
 
 
 def _locked(file: Path) -> FileLock:
-    atomic.shared_folder(file.parent)
+    shared_folder(file.parent)
     return FileLock(file.with_name(f".{file.name}.lock"), mode=0o666)
 
 
@@ -160,5 +160,5 @@ def register(entries: Iterable[Registration], root: Path | None = None) -> list[
             kept.append(replace(entry, attempt=len(earlier)))
         if kept[known:]:
             text = "".join(json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in kept)
-            atomic.write_atomic(file, text.encode())
+            write_atomic(file, text.encode())
     return kept[known:]

@@ -22,7 +22,7 @@ import ipywidgets
 from IPython import get_ipython
 from traitlets import TraitError
 
-from privlab.compute.atomic import write_atomic
+from privlab.compute.files import write_atomic
 from privlab.notebook.live import WRAP, Live, button
 from privlab.notebook.sentences import Sentence, text
 

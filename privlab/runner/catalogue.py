@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from privlab.compute.atomic import write_atomic
+from privlab.compute.files import write_atomic
 from privlab.data.sources import nearest
 
 HOUSE = Path(__file__).parents[1]

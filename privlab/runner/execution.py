@@ -29,7 +29,7 @@ from papermill.exceptions import PapermillExecutionError
 from traitlets import Type
 from traitlets.config import Config
 
-from privlab.compute.atomic import write_atomic
+from privlab.compute.files import write_atomic
 from privlab.runner import pairing
 
 KERNEL, PROBE_TAG = "python3", "privlab-run"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from privlab.compute.atomic import write_atomic
+from privlab.compute.files import write_atomic
 
 DOOR = "labs/00_start_here.ipynb"  # what the README's buttons open
 NOWHERE = "buttons stand here once the repository has an address: `python -m privlab address https://...`"

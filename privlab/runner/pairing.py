@@ -16,8 +16,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from privlab.compute import reading
-from privlab.compute.atomic import write_atomic
+from privlab.compute.files import visible, write_atomic
 from privlab.runner import catalogue, launch_buttons
 from privlab.runner.catalogue import Lab
 
@@ -78,7 +77,7 @@ def pair(folder: Path, check: bool = False) -> list[Path]:
     made |= {path: text.encode() for path, text in _tables(folder).items()}
     changed = sorted(path for path, content in made.items() if not path.exists() or path.read_bytes() != content)
     if check:
-        found = [*reading.visible(folder, "*.ipynb"), *reading.visible(folder, f"{catalogue.DEEPER}/*.ipynb")]
+        found = [*visible(folder, "*.ipynb"), *visible(folder, f"{catalogue.DEEPER}/*.ipynb")]
         return [*changed, *(path for path in found if path not in made)]
     for path in changed:
         write_atomic(path, made[path])

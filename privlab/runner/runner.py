@@ -22,7 +22,8 @@ import joblib
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from privlab.compute import atomic, machine, tasks
+from privlab.compute import machine, tasks
+from privlab.compute.files import make_folder, write_atomic
 from privlab.ledger import evidence
 from privlab.runner import catalogue
 from privlab.runner.catalogue import Lab
@@ -137,7 +138,7 @@ def run(plan: Plan, shelf: Sequence[Lab]) -> list[str]:
     shelf: all labs, for the page of what the folder holds.
     Raises ValueError for a folder in use; OSError where memory ran out; KeyboardInterrupt, which says what was kept.
     """
-    atomic.make_folder(plan.out)
+    make_folder(plan.out)
     try:
         with FileLock(plan.out / ".run.lock", timeout=0):
             each = f"{plan.threads} thread{'s' * (plan.threads != 1)} each"
@@ -196,7 +197,7 @@ def _one(plan: Plan, lab: Lab) -> Result:
     if plan.profile not in ("smoke", "class"):
         key["evidence"] = measured()  # to which the lab has added itself, and so may others have by now
     result = {"lab": lab.name, **outcome, **key, "threads": plan.threads}
-    atomic.write_atomic(note, (json.dumps(result, indent=1) + "\n").encode())
+    write_atomic(note, (json.dumps(result, indent=1) + "\n").encode())
     return result
 
 

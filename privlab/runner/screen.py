@@ -10,7 +10,7 @@ from typing import Any
 import nbformat
 import pandas as pd
 
-from privlab.compute.atomic import write_atomic
+from privlab.compute.files import write_atomic
 from privlab.ledger import headlines, judging, report
 from privlab.ledger.papers import PAPERS
 from privlab.notebook.verdicts import Verdicts

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from privlab.compute.atomic import write_atomic
+from privlab.compute.files import write_atomic
 from privlab.runner import launch_buttons, pairing
 from privlab.runner.catalogue import Lab
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from privlab.compute import reading
+from privlab.compute.files import guarded, visible
 from privlab.teaching.collect import GUESSES, content
 
 QUESTIONS, LETTERS, BARS = 200, 300, 12  # in a file; in a word; in a histogram
@@ -34,11 +34,11 @@ def read(folder: Path) -> tuple[pd.DataFrame, list[str]]:
     if not folder.is_dir():
         raise NotADirectoryError(f"{str(folder)!r} is not a folder; give the one that the returned files are in")
     rows, left_out = [], []
-    paths = [path for path in reading.visible(folder, "**/*") if GUESSES.search(path.name)]
+    paths = [path for path in visible(folder, "**/*") if GUESSES.search(path.name)]
     for path in sorted(paths, key=lambda one: len(one.parts)):  # what lies deeper counts
         name = path.relative_to(folder)
         try:
-            with reading.guarded(name, "holds no guesses that can be read", "ask for the file again"):
+            with guarded(name, "holds no guesses that can be read", "ask for the file again"):
                 rows += list(_rows(json.loads(content(path)), student=name.parts[0]))
         except (OSError, ValueError) as error:
             left_out.append(str(error))

@@ -16,8 +16,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from privlab.compute import reading
-from privlab.compute.atomic import write_atomic
+from privlab.compute.files import visible, write_atomic
 from privlab.runner import pairing
 from privlab.runner.catalogue import Lab
 from privlab.teaching.assignment import ANSWER, HEADING, SENTENCE, checked
@@ -42,7 +41,7 @@ def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
         raise FileNotFoundError(f"into={str(course)!r} has no release; run nbgrader generate_assignment there")
     asked = {assignment: _names(sheet) for assignment, sheet in sheets.items()}
     taken = defaultdict(list)  # outermost folder or file, assignment -> its notebooks
-    for path in reading.visible(returned, "**/*"):
+    for path in visible(returned, "**/*"):
         name = path.relative_to(returned)
         if path.is_dir() or GUESSES.search(name.name):
             continue

@@ -13,7 +13,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from privlab.compute.atomic import make_folder, write_atomic
+from privlab.compute.files import make_folder, write_atomic
 from privlab.runner import catalogue, static_pages
 
 WORDS, LINES = 30, 12  # the longest paragraph, and the longest printout, that a slide shows

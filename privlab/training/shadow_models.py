@@ -59,13 +59,13 @@ class Fleet:
 
     def train(self, *, jobs: int | None = None, progress: bool = True) -> None:
         """Train what is missing, on this machine; prints one line about it.  jobs: processes, see `tasks.fan_out`."""
-        name, gpu = self.settings["model"]["name"], self.device == "cuda"
-        jobs = jobs or (1 if self.device.startswith("cuda:") else None)  # of one card
+        name = self.settings["model"]["name"]
+        jobs = jobs or (1 if self.device.startswith("cuda") else None)
         work = [
             tasks.Task(f"{name} {m}", train, {"fleet": self, "model": m}, finished=partial(getattr, run, "complete"))
             for m, run in enumerate(self.runs)
         ]
-        print(tasks.fan_out(work, f"{len(work)} {name}", jobs=jobs, gpu=gpu, progress=progress))
+        print(tasks.fan_out(work, f"{len(work)} {name}", jobs=jobs, progress=progress))
 
     def model(self, m: int, at: int | None = None) -> nn.Module:
         """One of the trained models, in eval mode, on the CPU; as it was after epoch `at` where `make` was told to keep the weights.

@@ -12,7 +12,7 @@ import measured_on
 import psutil
 import pytest
 
-from privlab.compute.atomic import write_atomic
+from privlab.compute.files import write_atomic
 
 BASELINES = Path(__file__).parents[2] / "book/baselines"
 QUIET = 0.1  # cores that others may use on a machine that is called quiet

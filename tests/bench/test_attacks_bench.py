@@ -39,20 +39,20 @@ STUDENTS = {
 SIZES = {"mnist": (8, 9, 1000, 3), "orl": (100, 60, 10, 40)}
 
 
-def stage(kind):
+def stage(kind, seed):
     """The split, the recipe and the normalisation of a set, at 32 pixels."""
     if kind == "orl":
         orl = attributes.load("orl", size=32)
-        split = private_public.draw(orl.pixels, orl["person"], 20, 3, SEEDS)
+        split = private_public.draw(orl.pixels, orl["person"], 20, 3, seed)
         return split, training.RECIPES["identities"], data.NORMALISE["orl"]
     mnist = data.load("mnist")
     pixels = F.pad(mnist.pixels[:30_000], (2, 2, 2, 2))
-    split = private_public.draw(pixels, mnist.labels[:30_000], range(5), 200, SEEDS, each=600, public=6_000)
+    split = private_public.draw(pixels, mnist.labels[:30_000], range(5), 200, seed, each=600, public=6_000)
     return split, training.RECIPES["digits"], data.NORMALISE["mnist"]
 
 
-def evaluation_models(split, recipe, normalise):
-    """A DenseNet on all private photographs of each draw, believed as far as its twin on the training part is right."""
+def evaluation_model(split, recipe, normalise, seed):
+    """A DenseNet on all private photographs, believed as far as its twin on the training part is right."""
     settings = dict(growth_rate=16, block_config=(4, 4, 4, 4), in_chans=1)
     recipe = replace(recipe, epochs=recipe.epochs * 3 // 2)
     made = shadow_models.make(
@@ -62,10 +62,10 @@ def evaluation_models(split, recipe, normalise):
         split.evaluation_keep(),
         model=settings,
         normalise=normalise,
-        seed=100,
+        seed=100 + seed,
     )
     made.train(jobs=1)
-    return evaluation.evaluation_models(made, split)
+    return evaluation.evaluation_model(made, split)
 
 
 def attacks(kind, model, public, people):
@@ -103,34 +103,34 @@ def timed(make):
 def test_what_each_attack_brings_back(kind, variant, table):
     if sum((run["set"], run["variant"]) == (kind, variant) for run in table.runs) >= 5 * DRAWS:
         pytest.skip(f"{table.path} holds it")
-    split, recipe, normalise = stage(kind)
-    asked = evaluation_models(split, recipe, normalise)
-    fleet = shadow_models.make(
-        "resnet18", recipe, (split.pixels, split.labels), split.keep(), model={**NARROW, "skips": VARIANTS[variant]}, normalise=normalise,
-        weights=True, seed=0, device=DEVICE,
-    )  # fmt: skip
-    fleet.train(jobs=1)
 
-    def attacked(i, draw, model, attack, generator, beside, trained_s):
-        found, seconds = timed(lambda: attack.run_once(model, generator, range(len(draw.people)), i, beside))
-        verdict = asked[i].score(found.images, found.targets)
+    def attacked(split, asked, fleet, model, seed, attack, generator, beside, trained_s):
+        found, seconds = timed(lambda: attack.run_once(model, generator, range(len(split.people)), seed, beside))
+        verdict = asked.score(found.images, found.targets)
         return dict(
-            acc=fleet.right(i, draw.test),
+            acc=fleet.right(0, split.test),
             attacc=verdict.accuracy,
             knn=verdict.knn.mean().item(),
             likelihood=found.likelihood.mean().item(),
-            first=asked[i].score(found.first, found.targets).accuracy,
-            judge=asked[i].accuracy,
+            first=asked.score(found.first, found.targets).accuracy,
+            judge=asked.accuracy,
             trained_s=trained_s,
             seconds=seconds,
         )
 
     mine = {}
-    for i, draw in enumerate(split.draws):
-        model = fleet.model(i).to(DEVICE)
-        for name, made in attacks(kind, model, draw.public, len(draw.people)).items():
-            key = dict(set=kind, variant=variant, draw=i, attack=name)
-            run = table.kept(key, functools.partial(attacked, i, draw, model, *made))
+    for seed in SEEDS:
+        split, recipe, normalise = stage(kind, seed)
+        asked = evaluation_model(split, recipe, normalise, seed)
+        fleet = shadow_models.make(
+            "resnet18", recipe, (split.pixels, split.labels), split.keep(), model={**NARROW, "skips": VARIANTS[variant]},
+            normalise=normalise, weights=True, seed=seed, device=DEVICE,
+        )  # fmt: skip
+        fleet.train(jobs=1)
+        model = fleet.model(0).to(DEVICE)
+        for name, made in attacks(kind, model, split.public, len(split.people)).items():
+            key = dict(set=kind, variant=variant, draw=seed, attack=name)
+            run = table.kept(key, functools.partial(attacked, split, asked, fleet, model, seed, *made))
             mine.setdefault(name, []).append(run)
     for name, runs in mine.items():
         note = f"began at {median(run['first'] for run in runs):.3f}; {median(run['trained_s'] + run['seconds'] for run in runs):.0f} s"

@@ -15,7 +15,7 @@ from pathlib import Path
 import measured_on
 import pytest
 
-from privlab.compute.atomic import write_atomic
+from privlab.compute.files import write_atomic
 from privlab.runner import catalogue, pairing
 
 pytestmark = pytest.mark.bench

@@ -1,5 +1,10 @@
-"""What a process is told about its machine: a container's limits count, and so does what torch has kernels for."""
+"""What a process is told about its machine: a container's limits count, what torch has kernels for, and a user's own threads."""
 
+import os
+import subprocess
+import sys
+
+import psutil
 import pytest
 import torch
 
@@ -15,18 +20,17 @@ def test_cores_and_memory_are_the_containers_where_it_has_a_limit(tmp_path, monk
         assert machine.cores() == cores
     (tmp_path / "memory.current").write_text("1500000000\n")
     (tmp_path / "memory.stat").write_text("anon 7\ninactive_file 300000000\nactive_file 9\n")
-    (tmp_path / "memory.max").write_text("max\n")
-    assert machine.memory()[0] == free[0]
-    (tmp_path / "memory.max").write_text("2000000000\n")
-    assert machine.memory() == pytest.approx((2.0, 0.8))
+    for limit, total in (("max\n", free[0]), ("2000000000\n", 2.0)):
+        (tmp_path / "memory.max").write_text(limit)
+        assert machine.memory()[0] == total
+    assert machine.memory()[1] == pytest.approx(0.8)
 
 
 def test_a_processor_is_named_by_its_kind_and_its_maker(tmp_path, monkeypatch):
-    kind = torch.backends.cpu.get_cpu_capability()
     monkeypatch.setattr(machine, "_CPUINFO", tmp_path / "cpuinfo")
-    one = "processor\t: {}\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\nmodel name\t: any name\n"
-    machine._CPUINFO.write_text(one.format(0) + "\n" + one.format(1).replace("143", "7"))
-    assert machine.processor() == f"{kind} of GenuineIntel 6.143"
+    one = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\nmodel name\t: any name\n"
+    machine._CPUINFO.write_text(one + "\n" + one.replace("143", "7"))
+    assert machine.processor() == f"{torch.backends.cpu.get_cpu_capability()} of GenuineIntel 6.143"
 
 
 def test_a_card_is_chosen_where_torch_has_kernels_for_it(monkeypatch):
@@ -42,10 +46,32 @@ def test_a_card_is_chosen_where_torch_has_kernels_for_it(monkeypatch):
 
 def test_a_device_is_chosen_or_refused():
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = True
-    assert machine.device("cpu") == "cpu" and machine.device("auto") in ("cpu", "cuda")
+    assert machine.device("cpu") == "cpu"
     assert not torch.backends.cudnn.allow_tf32 and not torch.backends.cuda.matmul.allow_tf32
     with pytest.raises(ValueError, match="device='cpu:1' is not a device of the labs; try"):
         machine.device("cpu:1")
     with pytest.raises(ValueError, match="device='cuda:9999' is not on this machine"):
         machine.device("cuda:9999")
     assert machine.device("cuda:9999", here=False) == "cuda:9999"  # of a cluster's machine
+
+
+@pytest.mark.parametrize("mine", [{}, {"OMP_NUM_THREADS": "3", "GOMP_SPINCOUNT": "77"}])
+def test_a_thread_waits_for_short_and_a_users_own_setting_wins(mine):
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
+    environment = inherited | {"OMP_DISPLAY_ENV": "verbose"} | mine  # libgomp then says what it has
+    ask = "import privlab, torch, os; print(os.environ['OMP_NUM_THREADS'], torch.get_num_threads())"
+    done = subprocess.run([sys.executable, "-c", ask], env=environment, capture_output=True, text=True, check=True)
+    assert f"GOMP_SPINCOUNT = '{mine.get('GOMP_SPINCOUNT', machine.SPINS)}'" in done.stderr
+    asked, has = map(int, done.stdout.split())
+    assert asked == int(mine.get("OMP_NUM_THREADS", asked)) and (mine or 1 <= asked == has <= machine.cores())
+
+
+def test_as_many_threads_as_cores_that_nobody_uses(monkeypatch):
+    monkeypatch.setattr(psutil, "cpu_count", lambda: 4)
+    monkeypatch.setattr(machine, "cores", lambda: 8)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    for busy, free in ((0, "4"), (60, "2"), (100, "1")):
+        monkeypatch.setattr(psutil, "cpu_percent", lambda interval, busy=busy: busy)
+        monkeypatch.delenv("OMP_NUM_THREADS")
+        machine.settle_threads()
+        assert os.environ["OMP_NUM_THREADS"] == free

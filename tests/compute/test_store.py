@@ -29,14 +29,8 @@ def test_a_key_is_the_same_in_every_process_and_version():
     # SHA-256 of {"lr":0.1,"model":"vit","sizes":[1,2]}: a change here orphans every run that people have stored.
     known = "b40e1524c07910b203e36c860fc4f9406e9b49a792f519162d8f212e00eb9879"
     assert store.key({"model": "vit", "lr": np.float64(0.1), "sizes": (1, 2.0)}) == known
-    others = [{"lr": True}, {"lr": "1"}, {"lr": [1]}, {"lr": None}, {"lr": 1.0000000000000002}, {"LR": 1}, {"lr": 1}]
-    assert len({store.key(config) for config in others}) == 7
-
-
-@pytest.mark.parametrize(("odd", "error"), [(float("nan"), ValueError), (torch.zeros(1), TypeError)])
-def test_what_has_no_one_form_has_no_key(odd, error):
-    with pytest.raises(error, match="not JSON"):
-        store.key({"n": [odd]})
+    with pytest.raises(ValueError, match="not JSON"):
+        store.key({"n": [float("nan")]})
 
 
 def test_a_computation_is_keyed_by_settings_format_device_and_versions(tmp_path, monkeypatch):
@@ -99,9 +93,8 @@ def test_two_processes_at_one_run_leave_one_whole_result(tmp_path):
 
 
 def test_several_dicts_lie_in_one_file():
-    parts = {"model": {"layer.0.weight": torch.ones(2)}, "step": store.joined({"0": {"n": torch.tensor(3.0)}})}
-    back = store.parted(store.joined({**parts, "empty": {}}))
-    assert back == parts and store.parted(back["step"])["0"]["n"].item() == 3
+    parts = {"model": {"layer.0.weight": torch.ones(2)}, "step": {"0.n": torch.tensor(3.0)}}
+    assert store.parted(store.joined({**parts, "empty": {}})) == parts
 
 
 def test_a_digest_counts_bits_type_and_shape():

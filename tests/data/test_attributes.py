@@ -34,11 +34,9 @@ def test_orl_has_glasses_beside_the_person(orl):
 
 
 def test_the_glasses_that_were_typed_in_can_be_seen(orl):
-    """In a person who takes them off, photographs with glasses are more like each other, around the eyes, than like those without."""
+    """Of a person who takes them off, photographs with glasses have stronger edges around the eyes, their rims, than those without."""
     eyes = orl.pixels[:, 0, 40:65, 15:77].float()
-    eyes = (eyes - eyes.mean((1, 2), keepdim=True)).flatten(1)
-    edges = (eyes.reshape(400, 25, 62).diff(dim=1).abs().mean((1, 2))).reshape(40, 10)  # rims are edges
-    glasses = orl["glasses"].reshape(40, 10).bool()
+    edges, glasses = eyes.diff(dim=1).abs().mean((1, 2)).reshape(40, 10), orl["glasses"].reshape(40, 10).bool()
     seen = [edges[k][glasses[k]].mean() > edges[k][~glasses[k]].mean() for k in range(40) if 2 <= glasses[k].sum() <= 8]
     assert sum(seen) >= 6 and len(seen) == 7
 

@@ -1,11 +1,10 @@
 """Photographs that are asked for: the authors' layouts on small files of each, and the file that is made of them."""
 
-import csv
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import prepare
 import pytest
 import torch
 from PIL import Image
@@ -24,6 +23,11 @@ def shades(images):
     return [round(float(p.float().mean())) for p in images.pixels]
 
 
+def prepared(name, folder, size, to):
+    faces.prepare(name, folder, size, to, progress=False)
+    return attributes.load(name, size, to)
+
+
 # -- people ------------------------------------------------------------------------------------------------------------
 
 
@@ -39,130 +43,85 @@ def scrub(tmp_path):
 
 
 def test_facescrub(scrub, tmp_path):
-    place = faces.prepare("facescrub", scrub, 8, tmp_path / "data", progress=False)
-    known = faces.load("facescrub", 8, tmp_path / "data")
-    assert place == tmp_path / "data/facescrub/photos_8.safetensors"
+    known = prepared("facescrub", scrub, 8, tmp_path / "data")
+    place = tmp_path / "data/facescrub/photos_8.safetensors"
     assert {p.name for p in place.parent.iterdir()} == {place.name, f"{place.name}.sha256"}  # no part is left beside it
     assert known.pixels.shape == (4, 3, 8, 8) and known.pixels.dtype == torch.uint8
-    assert known.classes == ("Al_A", "Bob_B", "Ada_A")  # actors first, each group by name
-    assert known.labels.tolist() == [0, 1, 1, 2] and shades(known) == [10, 20, 30, 40]
+    assert known.values == {"class": ("Al_A", "Bob_B", "Ada_A")}  # actors first, each group by name
+    assert known["class"].tolist() == [0, 1, 1, 2] and shades(known) == [10, 20, 30, 40]
 
 
 def test_the_middle_square_is_taken(tmp_path):
     wide = np.zeros((10, 30, 3), np.uint8)
     wide[:, 10:20] = (200, 100, 50)
-    path = tmp_path / "f/actors/faces/A/1.png"
-    path.parent.mkdir(parents=True)
-    photo(tmp_path / "f/actresses/faces/B/1.png", 1)
-    Image.fromarray(wide).save(path)
-    faces.prepare("facescrub", tmp_path / "f", 10, tmp_path, progress=False)
-    pixels = faces.load("facescrub", 10, tmp_path).pixels[0]
+    Image.fromarray(wide).save(tmp_path / "wide.png")
+    pixels = torch.from_numpy(faces._square(tmp_path / "wide.png", None, 10).copy())
     assert pixels.flatten(1).unique(dim=1).tolist() == [[200], [100], [50]]
 
 
 def test_a_photograph_that_cannot_be_decoded_is_named_and_nothing_is_written(scrub, tmp_path):
     path = scrub / "actresses/faces/Ada_A/1.jpg"
-    Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)).save(path)
-    path.write_bytes(path.read_bytes()[:1_000])
-    with pytest.raises(
-        ValueError, match=r"faces/Ada_A/1.jpg cannot be decoded \(.*\); replace the file, or take it away"
+    for spoil in (
+        lambda: path.write_bytes(path.read_bytes()[:200]),
+        lambda: Image.new("I;16", (9, 9)).save(path, "PNG"),
     ):
-        faces.prepare("facescrub", scrub, 8, tmp_path / "data", progress=False)
-    assert list((tmp_path / "data/facescrub").iterdir()) == []
+        spoil()
+        with pytest.raises(ValueError, match=r"faces/Ada_A/1.jpg cannot be decoded \(.*\); replace the file, or take"):
+            prepared("facescrub", scrub, 8, tmp_path / "data")
+    assert not (tmp_path / "data").exists()
 
 
-def test_photographs_are_not_held_together(scrub, tmp_path, monkeypatch):
-    """While a photograph is being decoded, the ones before it are in the file already, up to the writer's buffer."""
-    for k in range(40):
-        photo(scrub / f"actors/faces/Bob_B/x{k:02d}.png", k)
-    before, sizes = faces._square, []
-
-    def watched(path, box, size):
-        parts = list((tmp_path / "data/facescrub").glob(".photos*"))
-        sizes.append(parts[0].stat().st_size)
-        return before(path, box, size)
-
-    monkeypatch.setattr(faces, "_square", watched)
-    faces.prepare("facescrub", scrub, 64, tmp_path / "data", progress=False)
-    waiting = [k * 3 * 64 * 64 - size for k, size in enumerate(sizes)]
-    assert len(sizes) == 44 and max(waiting) < 12 * 3 * 64 * 64
-
-
-@pytest.fixture
-def celeb(tmp_path):
+def test_celebas_people_are_those_with_most_photographs(tmp_path, monkeypatch):
     folder = tmp_path / "root"
-    rows = {1: 9, 2: 5, 3: 7, 4: 5, 5: 7, 6: 5, 7: 3}  # three photographs of 5, two of 7, one each of 9 and 3
-    for number in rows:
+    people = {1: 9, 2: 5, 3: 7, 4: 5, 5: 7, 6: 5, 7: 3}  # three photographs of 5, two of 7, one each of 9 and 3
+    for number in people:
         photo(folder / f"celeba/img_align_celeba/{number:06d}.jpg", 20 * number, (178, 218))
-    lines = [f"{number:06d}.jpg {person}" for number, person in rows.items()]
-    (folder / "celeba/identity_CelebA.txt").write_text("\n".join(lines) + "\n")
-    return folder
-
-
-def test_celebas_people_are_those_with_most_photographs(celeb, tmp_path, monkeypatch):
-    faces.prepare("celeba_people", celeb, 8, tmp_path, progress=False)
-    known = faces.load("celeba_people", 8, tmp_path)
-    assert known.classes == ("5", "7", "9", "3")  # 9 before 3: its photograph comes first
-    assert known.labels.tolist() == [0, 0, 0, 1, 1, 2, 3]
+    lines = "".join(f"{number:06d}.jpg {person}\n" for number, person in people.items())
+    (folder / "celeba/identity_CelebA.txt").write_text(lines)
+    known = prepared("celeba_people", folder, 8, tmp_path)
+    assert known.values["class"] == ("5", "7", "9", "3")  # 9 before 3: its photograph comes first
+    assert known["class"].tolist() == [0, 0, 0, 1, 1, 2, 3]
     assert shades(known) == [40, 80, 120, 60, 100, 20, 140]
     monkeypatch.setattr(faces, "CELEBA_PEOPLE", 3)
-    kept = faces.celeba_people(celeb)
+    kept = faces.celeba_people(folder)
     assert kept.values == {"class": ("5", "7", "9")} and kept.labels == {"class": [0, 0, 0, 1, 1, 2]}
 
 
 def boxed(path, boxes):
     path.parent.mkdir(parents=True, exist_ok=True)
-    inner = "".join(
-        "<object><bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox></object>".format(*box)
-        for box in boxes
-    )
-    path.write_text(f"<annotation>{inner}</annotation>")
+    one = "<object><bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox></object>"
+    path.write_text(f"<annotation>{''.join(one.format(*box) for box in boxes)}</annotation>")
 
 
-@pytest.fixture
-def dogs(tmp_path):
+def test_dogs_in_the_first_box_of_each(tmp_path):
     folder = tmp_path / "dogs"
     photo(folder / "Images/n02-Wire-haired_terrier/n02_1.jpg", 90)
     half = np.full((20, 40, 3), 10, np.uint8)
     half[:, 20:] = 150
     (folder / "Images/n01-Chihuahua").mkdir()
     Image.fromarray(half).save(folder / "Images/n01-Chihuahua/n01_7.png")
-    return folder
-
-
-def test_dogs_whole_and_in_their_boxes(dogs, tmp_path):
-    faces.prepare("stanford_dogs", dogs, 8, tmp_path / "whole", progress=False)
-    known = faces.load("stanford_dogs", 8, tmp_path / "whole")
-    assert known.classes == ("Chihuahua", "Wire-haired_terrier") and known.labels.tolist() == [0, 1]
-    assert shades(known) == [80, 90]  # half 10, half 150
-    boxed(dogs / "Annotation/n01-Chihuahua/n01_7", [(20, 0, 41, 20), (0, 0, 5, 5)])  # one pixel beyond: cut off
-    boxed(dogs / "Annotation/n02-Wire-haired_terrier/n02_1", [(0, 0, 5, 5)])
-    faces.prepare("stanford_dogs", dogs, 8, tmp_path / "boxes", progress=False)
-    assert shades(faces.load("stanford_dogs", 8, tmp_path / "boxes")) == [150, 90]  # the first box
+    boxed(folder / "Annotation/n01-Chihuahua/n01_7", [(20, 0, 41, 20), (0, 0, 5, 5)])  # one pixel beyond: cut off
+    boxed(folder / "Annotation/n02-Wire-haired_terrier/n02_1", [(0, 0, 5, 5)])
+    known = prepared("stanford_dogs", folder, 8, tmp_path)
+    assert known.values == {"class": ("Chihuahua", "Wire-haired_terrier")} and known["class"].tolist() == [0, 1]
+    assert shades(known) == [150, 90]
 
 
 def test_ffhq_has_no_labels_and_the_larger_photographs_go_first(tmp_path):
     folder = tmp_path / "ffhq"
     for number in (0, 1, 2000):
         photo(folder / f"thumbnails128x128/{number // 1000 * 1000:05d}/{number:05d}.png", number % 7 + 50)
-    faces.prepare("ffhq", folder, 8, tmp_path, progress=False)
-    known = faces.load("ffhq", 8, tmp_path)
-    assert known.classes == ("public",) and known.labels.tolist() == [0, 0, 0] and shades(known) == [50, 51, 55]
+    known = prepared("ffhq", folder, 8, tmp_path)
+    assert known.values["class"] == ("public",) and known["class"].tolist() == [0, 0, 0]
+    assert shades(known) == [50, 51, 55]
     photo(folder / "images1024x1024/00000/00000.png", 99)
-    faces.prepare("ffhq", folder, 8, tmp_path, progress=False)
-    assert shades(faces.load("ffhq", 8, tmp_path)) == [99]
+    assert shades(prepared("ffhq", folder, 8, tmp_path)) == [99]
 
 
-def test_a_set_that_was_not_prepared_says_where_to_ask_and_what_to_run(scrub, tmp_path):
-    with pytest.raises(ValueError, match="did you mean 'ffhq'"):
-        faces.load("ffhqs", 8, tmp_path)
-    with pytest.raises(
-        FileNotFoundError, match="mmlab.*data_scripts/prepare.py celeba_people --from FOLDER --size 224"
-    ):
-        faces.load("celeba_people", 224, tmp_path)
-    faces.prepare("facescrub", scrub, 8, tmp_path, progress=False)
-    with pytest.raises(FileNotFoundError, match="no photos_64.safetensors in"):
-        faces.load("facescrub", 64, tmp_path)
+def test_a_set_that_was_not_prepared_says_where_to_ask_and_what_to_run(tmp_path):
+    says = "no photos_224.safetensors in .*mmlab.*data_scripts/prepare.py celeba_people --from FOLDER --size 224"
+    with pytest.raises(FileNotFoundError, match=says):
+        attributes.load("celeba_people", 224, tmp_path)
 
 
 # -- attributes --------------------------------------------------------------------------------------------------------
@@ -171,52 +130,41 @@ def test_a_set_that_was_not_prepared_says_where_to_ask_and_what_to_run(scrub, tm
 @pytest.fixture
 def utk(tmp_path):
     folder = tmp_path / "UTKFace"
-    for k, name in enumerate(
-        ("25_0_0", "31_1_2", "8_1_3", "60_0_4", "39_1")
-    ):  # one without a race, as three real files are
+    names = ("25_0_0", "31_1_2", "8_1_3", "60_0_4", "39_1")  # the last without a race, as three real files are
+    for k, name in enumerate(names):
         photo(folder / f"{name}_2017011617452512{k}.jpg.chip.jpg", 40 * k, (200, 200))
     return folder
 
 
-def test_utkface(utk, tmp_path):
-    place = faces.prepare("utkface", utk, size=16, to=tmp_path / "data", progress=False)
-    known = attributes.load("utkface", 16, tmp_path / "data")
-    assert place.parent.name == "utkface" and known.pixels.shape == (3, 3, 16, 16)
+def test_utkface(utk, tmp_path, monkeypatch):
+    known = prepared("utkface", utk, 16, tmp_path)
     rows = zip(shades(known), known["gender"].tolist(), known["race"].tolist(), strict=True)
     assert sorted(rows) == [(0, 0, 0), (40, 1, 2), (80, 1, 3)]  # "Others" and the file without a race are left out
     assert known.values == {"gender": ("male", "female"), "race": ("White", "Black", "Asian", "Indian")}
+    monkeypatch.setitem(faces.LAYOUTS, "utkface", faces.LAYOUTS["utkface"]._replace(limit=2))
+    assert len(prepared("utkface", utk, 16, tmp_path)) == 2
 
 
-@pytest.fixture
-def fair(tmp_path):
+def test_fairface(tmp_path):
     folder = tmp_path / "fairface"
-    for split, rows in (
-        ("train", [("1", "20-29", "Female", "East Asian"), ("2", "0-2", "Male", "Black")]),
-        ("val", [("1", "20-29", "Male", "White")]),
+    for split, lines in (
+        ("train", ["train/1.jpg,20-29,Female,East Asian,True", "train/2.jpg,0-2,Male,Black,True"]),
+        ("val", ["val/1.jpg,20-29,Male,White,True"]),
     ):
-        for name, *_ in rows:
-            photo(folder / split / f"{name}.jpg", 60, (224, 224))
-        with (folder / f"fairface_label_{split}.csv").open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["file", "age", "gender", "race", "service_test"])
-            writer.writerows([f"{split}/{name}.jpg", age, gender, race, True] for name, age, gender, race in rows)
-    return folder
-
-
-def test_fairface(fair, tmp_path):
-    faces.prepare("fairface", fair, size=16, to=tmp_path / "data", progress=False)
-    known = attributes.load("fairface", 16, tmp_path / "data")
+        for line in lines:
+            photo(folder / line.partition(",")[0], 60, (224, 224))
+        (folder / f"fairface_label_{split}.csv").write_text("\n".join(["file,age,gender,race,service_test", *lines]))
+    known = prepared("fairface", folder, 16, tmp_path)
     assert [known.values["race"][k] for k in known["race"]] == ["East Asian", "Black", "White"]
     assert [known.values["gender"][k] for k in known["gender"]] == ["Female", "Male", "Male"]
     assert [known.values["age"][k] for k in known["age"]] == ["20-29", "0-2", "20-29"]
 
 
-@pytest.fixture
-def attributes_of_celeb(tmp_path, monkeypatch):
-    """Three photographs and the five lists of torchvision's layout; the MD5 sums are those of the full lists, so they are not asked."""
-    folder = tmp_path / "root"
-    inside = folder / "celeba"
-    names = [f"{k:06d}.jpg" for k in (1, 2, 3)]
+def test_celeba_through_torchvisions_loader(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        CelebA, "file_list", [(drive, None, name) for drive, _, name in CelebA.file_list]
+    )  # no MD5 sums
+    inside, names = tmp_path / "root/celeba", [f"{k:06d}.jpg" for k in (1, 2, 3)]
     for k, name in enumerate(names):
         photo(inside / "img_align_celeba" / name, 50 * k)
     lists = {  # of each the head, and what stands behind the names
@@ -229,28 +177,17 @@ def attributes_of_celeb(tmp_path, monkeypatch):
     for name, (head, rows) in lists.items():
         lines = [*head, *(f"{n} {row}" for n, row in zip(names, rows, strict=True))]
         (inside / name).write_text("\n".join(lines) + "\n")
-    monkeypatch.setattr(CelebA, "file_list", [(drive, None, name) for drive, _, name in CelebA.file_list])
-    return folder
-
-
-def test_celeba_through_torchvisions_loader(attributes_of_celeb, tmp_path):
-    faces.prepare("celeba", attributes_of_celeb, size=16, to=tmp_path / "data", progress=False)
-    known = attributes.load("celeba", 16, tmp_path / "data")
+    known = prepared("celeba", tmp_path / "root", 16, tmp_path)
     assert known["Eyeglasses"].tolist() == [1, 0, 0] and known["Male"].tolist() == [0, 0, 1]
-    assert known.values["Young"] == ("no", "yes") and "race" not in {name.lower() for name in known.values}
-    assert [int(p.float().mean()) for p in known.pixels] == [0, 50, 100]
+    assert known.values["Young"] == ("no", "yes") and shades(known) == [0, 50, 100]
 
 
 @pytest.mark.parametrize(
     ("name", "told"),
     [
         ("celeba", r"Dataset not found or corrupted.*As torchvision's CelebA reads it: celeba/img_align_celeba/\*.jpg"),
-        ("celeba_people", "No such file or directory: '.*identity_CelebA.txt'.*: As torchvision lays out CelebA"),
         ("utkface", r"there is no such photograph.*\[age\]_\[gender\]_\[race\]_\[date\].jpg"),
-        ("fairface", "fairface_label_train.csv'.*A folder with fairface_label_train.csv"),
         ("facescrub", r"actors/faces'.*actors/faces/NAME/\*.jpg"),
-        ("stanford_dogs", r"Images'.*Images/n02085620-Chihuahua/\*.jpg"),
-        ("ffhq", "there is no such photograph.*thumbnails128x128/00000/00000.png"),
     ],
 )
 def test_a_folder_of_another_layout_is_told_what_it_should_hold(tmp_path, name, told):
@@ -259,29 +196,10 @@ def test_a_folder_of_another_layout_is_told_what_it_should_hold(tmp_path, name, 
         faces.prepare(name, tmp_path / "from", 8, tmp_path)
 
 
-def test_the_script_prepares_faces_or_says_what_is_missing(utk, tmp_path):
-    script = Path(__file__).parents[2] / "data_scripts/prepare.py"
-
-    def run(folder):
-        given = ["utkface", "--from", folder, "--size", "8", "--to", tmp_path / "data"]
-        command = [sys.executable, script, *given]
-        return subprocess.run(command, capture_output=True, text=True)
-
-    done = run(utk)
-    assert done.returncode == 0 and Path(done.stdout.strip()).exists(), done.stderr
-    assert len(attributes.load("utkface", 8, tmp_path / "data")) == 3
-    faces.prepare("utkface", utk, 8, tmp_path / "data", limit=2, progress=False)
-    assert len(attributes.load("utkface", 8, tmp_path / "data")) == 2
-    failed = run(tmp_path / "nowhere")
-    assert failed.returncode == 1 and "Traceback" not in failed.stderr and "nowhere" in failed.stderr
-
-
-@pytest.mark.parametrize("mode", ["I;16", "RGB"])
-def test_a_photograph_of_sixteen_bits_keeps_its_greys(tmp_path, mode):
-    ramp = np.linspace(0, 65535, 256).round().astype(np.uint16)[None].repeat(8, 0)  # (8, 256)
-    photo = Image.fromarray(ramp) if mode == "I;16" else Image.fromarray((ramp // 257).astype(np.uint8)).convert("RGB")
-    photo.save(tmp_path / "ramp.png")
-    with Image.open(tmp_path / "ramp.png") as read:
-        assert read.mode == mode
-        np.testing.assert_array_equal(np.asarray(faces.converted(read, "L"))[0], np.arange(256))
-    assert faces._square(tmp_path / "ramp.png", None, 8).max() < 255
+def test_the_script_prepares_faces_or_says_what_is_missing(utk, tmp_path, monkeypatch, capsys):
+    for folder, status in ((utk, 0), (tmp_path / "nowhere", 1)):
+        given = ["prepare.py", "utkface", "--from", folder, "--size", "8", "--to", tmp_path]
+        monkeypatch.setattr(sys, "argv", [str(word) for word in given])
+        assert prepare.main() == status
+    said = capsys.readouterr()
+    assert Path(said.out.strip()).exists() and "utkface: folder=" in said.err and "nowhere" in said.err

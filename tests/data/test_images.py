@@ -19,9 +19,6 @@ def few() -> Images:
     return Images("few", "train", pixels.repeat(1, 3, 1, 1), torch.arange(10) % 4, tuple("abcd"), Normalise())
 
 
-# -- normalisation ------------------------------------------------------------------------------------------------------
-
-
 def test_normalise_by_hand():
     normalise = Normalise((0.5, 0.0), (0.5, 2.0))
     image = torch.tensor([[[[0.0, 1.0]], [[1.0, 0.5]]]])  # (1, 2, 1, 2)
@@ -40,19 +37,16 @@ def test_the_inverse_undoes_it(channels, seed):
     torch.testing.assert_close(normalise(normalise.inverse(images)), images, rtol=1e-12, atol=1e-10)
 
 
-@pytest.mark.parametrize(("mean", "std"), [((0.0, 0.0), (1.0,)), ((), ()), ((0.0, 0.0), (1.0, 0.0))])
+@pytest.mark.parametrize(("mean", "std"), [((0.0, 0.0), (1.0,)), ((0.0, 0.0), (1.0, 0.0))])
 def test_a_normalisation_without_inverse_is_refused(mean, std):
     with pytest.raises(ValueError, match="give one of each a channel, and a std above 0"):
         Normalise(mean, std)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 4, 4), (3, 4, 4), (2, 4, 4, 4)])
+@pytest.mark.parametrize("shape", [(1, 1, 4, 4), (3, 4, 4)])
 def test_images_of_other_channels_are_refused(shape):
     with pytest.raises(ValueError, match=r"do not fit a normalisation of 3 channels; give \(batch, 3, height, width\)"):
         data.NORMALISE["cifar10"](torch.zeros(shape))
-
-
-# -- taking images ------------------------------------------------------------------------------------------------------
 
 
 def test_take_keeps_the_order_and_scales_to_one(few):
@@ -60,18 +54,15 @@ def test_take_keeps_the_order_and_scales_to_one(few):
     assert images.dtype == torch.float32 and images.shape == (3, 3, 2, 3)
     assert images[:, 0, 0, 1].tolist() == pytest.approx([71 / 255, 1 / 255, 71 / 255])
     assert labels.tolist() == [3, 0, 3] and labels.dtype == torch.int64
-    assert images.min() >= 0 and images.max() <= 1
 
 
 @pytest.mark.parametrize(
     ("indices", "expected"),
     [
-        (slice(2, 8, 3), [2, 5]),
         (slice(-2, None), [8, 9]),
         (range(3), [0, 1, 2]),
         (np.array([4, 1]), [4, 1]),
-        (torch.tensor([9]), [9]),
-        ([-1, -10], [9, 0]),
+        (torch.tensor([-1]), [9]),
     ],
 )
 def test_take_understands(few, indices, expected):
@@ -80,33 +71,23 @@ def test_take_understands(few, indices, expected):
     assert labels.tolist() == [i % 4 for i in expected]
 
 
-def test_one_is_a_batch_of_one(few):
-    image, label = few.one(3)
-    assert image.shape == (1, 3, 2, 3) and label.tolist() == [3]
-    assert torch.equal(image, few.take([3])[0])
-
-
 def test_one_resizes_with_antialiasing():
     # A checkerboard finer than the new grid has one mean everywhere: without antialiasing, stripes would appear.
     board = (torch.arange(64).view(-1, 1) + torch.arange(64)).remainder(2).mul(255).to(torch.uint8)
     images = Images("board", "train", board.expand(1, 3, 64, 64), torch.zeros(1).long(), ("a",), Normalise())
     small, _ = images.one(0, size=8)
-    assert small.shape == (1, 3, 8, 8)
-    assert (small - 0.5).abs().max() < 0.01
+    assert small.shape == (1, 3, 8, 8) and (small - 0.5).abs().max() < 0.01
+    assert torch.equal(images.one(0)[0], images.take([0])[0])
 
 
 def test_sample_is_distinct_and_follows_its_seed_alone(few):
     torch.manual_seed(1)
     first = few.sample(10, seed=5)
     torch.manual_seed(2)
-    again = few.sample(10, seed=5)
-    assert torch.equal(first[0], again[0]) and torch.equal(first[1], again[1])
+    assert torch.equal(few.sample(10, seed=5)[0], first[0])
     assert sorted((first[0][:, 0, 0, 0] * 25.5).round().tolist()) == list(range(10))
     assert not torch.equal(few.sample(10, seed=6)[0], first[0])
     assert torch.equal(few.sample(3, seed=5)[0], first[0][:3])
-
-
-# -- loading ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_set_says_what_it_is():
@@ -115,17 +96,11 @@ def test_a_set_says_what_it_is():
     assert samples.normalise == data.NORMALISE["mnist_samples"]
 
 
-@pytest.mark.parametrize(
-    ("name", "split", "complaint"),
-    [
-        ("cifar1O", "train", r"name='cifar1O' is not a known image set; did you mean 'cifar10'\?"),
-        ("orl", "test", r"split='test' does not exist in 'orl'; it has 'train'"),
-        ("cifar10", "validation", r"split='validation' does not exist in 'cifar10'; it has 'train' and 'test'"),
-    ],
-)
-def test_a_set_or_split_that_does_not_exist(name, split, complaint):
-    with pytest.raises(ValueError, match=complaint):
-        data.load(name, split)
+def test_a_set_or_split_that_does_not_exist():
+    with pytest.raises(ValueError, match=r"name='cifar1O' is not a known image set; did you mean 'cifar10'\?"):
+        data.load("cifar1O")
+    with pytest.raises(ValueError, match=r"split='validation' does not exist in 'cifar10'; it has 'train' and 'test'"):
+        data.load("cifar10", "validation")
 
 
 def test_every_image_set_has_an_origin_and_every_image_source_a_normalisation():

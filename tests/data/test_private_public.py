@@ -1,4 +1,4 @@
-"""Who is private and who is public, draw by draw."""
+"""Who is private and who is public."""
 
 import pytest
 import torch
@@ -17,45 +17,36 @@ def owner(pixels):
 
 
 def test_private_and_public_people_share_nobody_and_are_everybody():
-    split = private_public.draw(PIXELS, WHO, 3, 2, range(5))
-    for i, draw in enumerate(split.draws):
+    draws = [private_public.draw(PIXELS, WHO, 3, 2, seed) for seed in range(5)]
+    for draw in draws:
         mine, theirs = set(draw.people.tolist()), set(draw.public_people.tolist())
         assert not mine & theirs and mine | theirs == set(range(8)) and len(mine) == 3
-        pixels, labels = split.photographs(i)
-        assert (draw.people[labels] == owner(pixels)).all()  # labels are numbered from 0 in the order of `people`
+        assert (
+            draw.people[draw.labels] == owner(draw.pixels)
+        ).all()  # labels are numbered from 0 in the order of `people`
         assert set(owner(draw.public).tolist()) == theirs and len(draw.public) == 30
-    assert len({tuple(draw.people.tolist()) for draw in split.draws}) > 1  # another draw, other people
+    assert len({tuple(draw.people.tolist()) for draw in draws}) > 1  # another draw, other people
 
 
-def test_each_person_has_photographs_to_train_on_and_two_to_test_on():
-    split = private_public.draw(PIXELS, WHO, 3, 2, range(2))
-    for draw in split.draws:
-        assert sorted([*draw.train.tolist(), *draw.test.tolist()]) == draw.all.tolist()
-        assert split.labels[draw.test].bincount().tolist() == [2, 2, 2]
-        assert split.labels[draw.train].bincount().tolist() == [4, 4, 4]
-
-
-def test_the_rows_of_the_keep_matrix_are_the_draws():
-    split = private_public.draw(PIXELS, WHO, 3, 2, range(3))
-    train, everything = split.keep(), split.keep(all=True)
-    assert train.shape == everything.shape == (3, 54)
-    assert (everything.sum(0) == 1).all()  # each photograph belongs to one draw
-    for i, draw in enumerate(split.draws):
-        assert train[i].nonzero()[:, 0].tolist() == sorted(draw.train.tolist())
-        assert everything[i].nonzero()[:, 0].tolist() == draw.all.tolist()
+def test_the_victim_sees_four_photographs_of_each_person_and_the_judge_all_six():
+    draw = private_public.draw(PIXELS, WHO, 3, 2, 0)
+    assert sorted([*draw.train.tolist(), *draw.test.tolist()]) == list(range(18))
+    assert [draw.labels[part].bincount().tolist() for part in (draw.train, draw.test)] == [[4] * 3, [2] * 3]
+    assert draw.keep()[0].nonzero()[:, 0].tolist() == draw.train.tolist()
+    judge, twin = draw.evaluation_keep()
+    assert judge.all() and torch.equal(twin[None], draw.keep())
 
 
 def test_named_people_and_fewer_photographs_of_each():
-    split = private_public.draw(PIXELS, WHO, (6, 1), 1, [0, 1], each=4, public=10)
-    for i, draw in enumerate(split.draws):
-        assert draw.people.tolist() == [1, 6] and len(draw.public) == 10 and len(draw.all) == 8
-        assert set(owner(split.photographs(i)[0]).tolist()) == {1, 6}
-    assert not torch.equal(split.photographs(0)[0], split.photographs(1)[0])  # other photographs of the same people
+    one, other = (private_public.draw(PIXELS, WHO, (6, 1), 1, seed, each=4, public=10) for seed in (0, 1))
+    assert one.people.tolist() == [1, 6] and len(one.public) == 10 and len(one.pixels) == 8
+    assert set(owner(one.pixels).tolist()) == {1, 6}
+    assert not torch.equal(one.pixels, other.pixels)  # other photographs of the same people
 
 
 def test_public_photographs_from_elsewhere_leave_everybody_private():
     outside = torch.zeros(7, 1, 2, 2, dtype=torch.uint8)
-    draw = private_public.draw(PIXELS, WHO, 8, 1, [0], public=outside).draws[0]
+    draw = private_public.draw(PIXELS, WHO, 8, 1, 0, public=outside)
     assert len(draw.people) == 8 and len(draw.public_people) == 0 and draw.public is outside
 
 
@@ -78,12 +69,6 @@ def test_a_share_is_divided_evenly_among_the_people():
     labels = torch.tensor([0] * 10 + [1] * 30)
     assert labels[private_public.hold_out(labels, 0.2, 0)[1]].tolist() == [0] * 4 + [1] * 4  # 8 of 40
     assert labels[private_public.hold_out(labels, 0.001, 0)[1]].tolist() == [0, 1]  # never nobody
-
-
-def test_every_photograph_has_the_same_chance_to_be_held_out():
-    labels = torch.arange(3).repeat(30)
-    often = sum(private_public.hold_out(labels, 10, seed)[1].bincount(minlength=90) for seed in range(300)) / 300
-    assert (often - 1 / 3).abs().max() < 0.12  # 4 standard errors
 
 
 @pytest.mark.parametrize("each", [2, 0.9])

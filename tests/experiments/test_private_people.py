@@ -60,10 +60,10 @@ def uncovered(lab, measured):
 
 def test_repeats_draw_their_own_people_and_their_own_weights():
     one, again, other = (People(repeat, **STAGE) for repeat in (20, 20, 21))
-    assert one.draw.people.tolist() == again.draw.people.tolist() != other.draw.people.tolist()
+    assert one.split.people.tolist() == again.split.people.tolist() != other.split.people.tolist()
     weights = [next(iter(each.network("tiny").model(0).parameters())) for each in (one, again, other)]
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
-    assert set(one.draw.people.tolist()).isdisjoint(one.draw.public_people.tolist())
+    assert set(one.split.people.tolist()).isdisjoint(one.split.public_people.tolist())
 
 
 def test_names_cover_the_claims_on_orl():

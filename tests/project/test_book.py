@@ -86,7 +86,7 @@ def test_a_vendored_file_of_another_digest_is_not_used(tmp_path, monkeypatch):
     version, _, files = vendor.PACKAGES["reveal.js"]
     monkeypatch.setattr(vendor, "PACKAGES", {"reveal.js": (version, "0" * 64, files)})
     monkeypatch.setenv("PRIVLAB_DATA", str(tmp_path / "data"))
-    with pytest.raises((ValueError, RuntimeError)):
+    with pytest.raises(ConnectionError, match="0" * 64):
         vendor.fetch(tmp_path / "vendor")
     assert not list(tmp_path.rglob("*.js"))
 

@@ -53,11 +53,9 @@ class EvaluationModel:
         return Score(logits.argmax(1) == targets, nearest(features, targets, self.features, self.labels))
 
 
-def evaluation_models(fleet: Fleet, split: PrivatePublic) -> list[EvaluationModel]:
-    """One for each draw of people, out of a trained fleet with `split.evaluation_keep()` as its keep matrix; its accuracy is its twin's."""
-    n = len(split.draws)
-    held_out = [fleet.right(n + i, draw.test) for i, draw in enumerate(split.draws)]
-    return [EvaluationModel(fleet.model(i), held_out[i], split.photographs(i)) for i in range(n)]
+def evaluation_model(fleet: Fleet, split: PrivatePublic) -> EvaluationModel:
+    """That of a draw of people, out of a trained fleet with `split.evaluation_keep()` as its keep matrix; its accuracy is its twin's."""
+    return EvaluationModel(fleet.model(0), fleet.right(1, split.test), (split.pixels, split.labels))
 
 
 def nearest(features: Tensor, targets: Tensor, private: Tensor, labels: Tensor) -> Tensor:

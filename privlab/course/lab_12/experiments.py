@@ -173,27 +173,26 @@ def stronger_attacks(
         small = dict(growth_rate=12, block_config=(2, 2, 2))
         how = replace(RECIPES["digits"], epochs=epochs, batch_size=min(64, each))
     else:  # a reader's own, as the paper has it
-        mine = data.faces.load(faces, side)
-        split = data.private_public.draw(mine.pixels, mine.labels, 1_000, 0.1, [seed], public=public)
+        mine = data.attributes.load(faces, side)
+        split = data.private_public.draw(mine.pixels, mine["class"], 1_000, 0.1, seed, public=public)
         normalise, body, how = mine.normalise, ("ir152", {}), RECIPES["koh2024_ir152"]
-    (draw,) = split.draws
     of = partial(private_people.trained, split, normalise, seed, device)
     reading = of("densenet121", small, split.evaluation_keep(), replace(how, epochs=how.epochs * 3 // 2))
-    judge = evaluation.evaluation_models(reading, split)[0]
+    judge = evaluation.evaluation_model(reading, split)
     yield f"acc[{faces}, reader]", 100 * judge.accuracy
     one_each = dict(candidates=take, kept=take, lr=0.1, steps=steps)
     size, quiet = 32 if public < 1_000 else 64, dict[str, Any](device=device, progress=False)
     recipe = model_inversion.GANRecipe(gan_epochs, seed, channels=channels, batch_size=size, lr=2e-3)
-    gmi, rows = gans.gmi(draw.public, recipe, **quiet), []
+    gmi, rows = gans.gmi(split.public, recipe, **quiet), []
     for name, cut in (("none", ()), ("rolss", (architecture.rolss(),))):
         fleet = of(*body, split.keep(), how, cut)
         victim = fleet.model(0).to(device)
-        yield f"acc[{faces}, {name}]", 100 * fleet.right(0, draw.test)
-        kedmi = gans.kedmi(draw.public, victim, recipe, **quiet)
-        plg_mi = gans.plg_mi(draw.public, victim, recipe, each=labelled, **quiet)
+        yield f"acc[{faces}, {name}]", 100 * fleet.right(0, split.test)
+        kedmi = gans.kedmi(split.public, victim, recipe, **quiet)
+        plg_mi = gans.plg_mi(split.public, victim, recipe, each=labelled, **quiet)
         once = dict(quiet, seed=seed, epochs=3, batch_size=64)
         beside = [
-            gans.distil(victim, student, draw.public, model={**shape, "in_chans": draw.public.shape[1]}, **once)
+            gans.distil(victim, student, split.public, model={**shape, "in_chans": split.public.shape[1]}, **once)
             for student, shape in [*STUDENTS.items()][:students]
         ]
         ppa = model_inversion.ppa(**(one_each | dict(candidates=2 * take)), pool=500, views=10)
@@ -206,7 +205,7 @@ def stronger_attacks(
             "ppa": (ppa, gmi, []),
         }
         for attack, (search, generator, helpers) in attacks.items():
-            result = search.run_once(victim, generator, range(len(draw.people)), seed, helpers)
+            result = search.run_once(victim, generator, range(len(split.people)), seed, helpers)
             yield f"attacc[{faces}, {attack}, {name}]", 100 * judge.score(result.images, result.targets).accuracy
             if attack == "ppa":
                 yield f"attacc[{faces}, first_choice, {name}]", 100 * judge.score(result.first, result.targets).accuracy

@@ -31,8 +31,7 @@ from matplotlib.ticker import MaxNLocator
 from scipy.stats import binom, binomtest
 from torch import Tensor
 
-from privlab.compute import reading
-from privlab.compute.atomic import write_atomic
+from privlab.compute.files import guarded, visible, write_atomic
 from privlab.ledger import papers
 from privlab.notebook import game, plots, sheet
 from privlab.notebook.live import WRAP, Live, button
@@ -84,7 +83,7 @@ class Study:
 
 def load(path: Path | str) -> Study:
     """A study that `Study.save` wrote.  Raises ValueError for a file that is damaged, or no study."""
-    guard = reading.guarded(path, "is no study that can be read here", "ask for it again")
+    guard = guarded(path, "is no study that can be read here", "ask for it again")
     with guard, safetensors.safe_open(path, framework="pt") as file:
         pairs = zip(*map(file.get_tensor, PICTURES), strict=True)
         return Study([*pairs], **json.loads(file.metadata()["study"]))
@@ -114,9 +113,9 @@ def keep(game: pd.DataFrame, folder: Path | str) -> None:
 def games(study: Study, folder: Path | str) -> tuple[list[pd.DataFrame], list[str]]:
     """The games in a folder that answer to a study, the newest last, and why other files were left out, a line each."""
     found, left_out = [], []
-    for path in sorted(reading.visible(folder, "*.json"), key=lambda path: path.stat().st_mtime):
+    for path in sorted(visible(folder, "*.json"), key=lambda path: path.stat().st_mtime):
         try:
-            with reading.guarded(path, "holds no answers to these pairs", "it is left out"):
+            with guarded(path, "holds no answers to these pairs", "it is left out"):
                 game = pd.DataFrame(json.loads(path.read_bytes()))[[*begin(study)]].astype(
                     {"player": str, "seconds": float}
                 )

@@ -114,24 +114,18 @@ class People:
         self, repeat: int, *, faces: str = "orl", people: int = 20, side: int = 32, recipe: str = "identities",
         attack: Settings, shown: int = 2, little: bool = False, prior: str = "eigenfaces", device: str = "cpu",
     ) -> None:  # fmt: skip
-        self.seed, self.faces, self.shown, self.device, self.recipe = (
-            repeat % 2**31,
-            faces,
-            shown,
-            device,
-            RECIPES[recipe],
-        )
+        self.seed, self.faces, self.shown, self.device = repeat % 2**31, faces, shown, device
+        self.recipe = RECIPES[recipe]
         pixels, who, outside, self.normalise = photographs(faces, side)
         private = people if faces == "orl" else len(who.unique()) // (1 if outside is not None else 2)
         held_out = 3 if faces == "orl" else 0.1
-        self.split = data.private_public.draw(pixels, who, private, held_out, [self.seed], public=outside)
-        (self.draw,) = self.split.draws
-        self.people, self.attack = len(self.draw.people), model_inversion.ppa(**attack)
+        self.split = data.private_public.draw(pixels, who, private, held_out, self.seed, public=outside)
+        self.people, self.attack = len(self.split.people), model_inversion.ppa(**attack)
         self.judge_size: dict[str, Any] = {} if side > 100 else dict(growth_rate=16, block_config=(4, 4, 4))
         if little:
             self.judge_size = dict(growth_rate=12, block_config=(2, 2, 2))
         self._trained = partial(trained, self.split, self.normalise, self.seed, device)
-        self.prior = _stylegan(side) if prior == "stylegan2" else generators.Eigenfaces(self.draw.public[:2_000], 100)
+        self.prior = _stylegan(side) if prior == "stylegan2" else generators.Eigenfaces(self.split.public[:2_000], 100)
 
     @classmethod
     def of(cls, repeat: int, stage: Settings, device: str = "cpu") -> Self:
@@ -154,9 +148,8 @@ class People:
     def judged_by(self, zoo_name: str, changes: Settings, longer: float = 1.5) -> evaluation.EvaluationModel:
         """Another judge.  zoo_name, changes: its architecture.  longer: how many times as many epochs it has as the networks."""
         how = replace(self.recipe, epochs=int(self.recipe.epochs * longer), batch_size=max(20, self.recipe.batch_size))
-        return evaluation.evaluation_models(
-            self._trained(zoo_name, changes, self.split.evaluation_keep(), how), self.split
-        )[0]
+        fleet = self._trained(zoo_name, changes, self.split.evaluation_keep(), how)
+        return evaluation.evaluation_model(fleet, self.split)
 
     def inverted(self, fleet: Fleet, at: int | None = None) -> Reconstruction:
         """The attack on a network as it was after epoch `at` (the last if not given)."""
@@ -165,9 +158,9 @@ class People:
         model, prior = fleet.model(0, at).to(self.device), self.prior.to(self.device)
         best = search.joined([self.attack.run_once(model, prior, some, self.seed) for some in parts]).best(self.shown)
         score, first = (self.judge.score(x, best.targets) for x in (best.images, best.first))
-        acc, attacc, begin = fleet.right(0, self.draw.test, at), score.accuracy, first.accuracy
-        likelihood, apart = best.likelihood.mean().item(), score.delta.mean().item()
-        return Reconstruction(fleet, 100 * acc, 100 * attacc, 100 * begin, likelihood, apart, best, score.top1)
+        acc, likelihood = 100 * fleet.right(0, self.split.test, at), best.likelihood.mean().item()
+        delta, top1 = score.delta.mean().item(), score.top1
+        return Reconstruction(fleet, acc, 100 * score.accuracy, 100 * first.accuracy, likelihood, delta, best, top1)
 
     def attacked(
         self, name: str, changes: Mapping[str, Any] = {}, *, at: Sequence[int] = (), **how: Any
@@ -178,7 +171,7 @@ class People:
 
     def random_face(self, judge: evaluation.EvaluationModel | None = None) -> float:
         """How often a judge sees the target in a photograph of somebody else, in percent: what nobody has to be attacked for."""
-        public = self.draw.public
+        public = self.split.public
         places = torch.randint(len(public), (10 * self.people,), generator=torch.Generator().manual_seed(self.seed))
         faces, targets = public[places].float() / 255, torch.arange(self.people).repeat(10)
         return 100 * (judge or self.judge).score(faces, targets).accuracy
@@ -189,8 +182,10 @@ class People:
 
     def private(self, n: int = 6) -> Tensor:
         """A photograph of each of the first n people, (n, channels, height, width) in [0, 1]."""
-        photos, who = self.split.photographs(0)
-        return torch.stack([photos[who == k][0] for k in range(min(n, self.people))]).float() / 255
+        return (
+            torch.stack([self.split.pixels[self.split.labels == k][0] for k in range(min(n, self.people))]).float()
+            / 255
+        )
 
     def strip(self, *rows: Reconstruction) -> Tensor:
         """The first six people, a row of photographs and a row of each reconstruction, uint8 (height, width[, 3])."""
@@ -219,7 +214,7 @@ def numbers(each: int, public: int, seed: int) -> PrivatePublic:
     """
     mnist = data.load("mnist")
     pixels = F.avg_pool2d(F.pad(mnist.pixels, (2, 2, 2, 2)).float(), 2).round().byte()  # (60,000, 1, 16, 16)
-    return data.private_public.draw(pixels, mnist.labels, range(5), each // 4, [seed], each=each, public=public)
+    return data.private_public.draw(pixels, mnist.labels, range(5), each // 4, seed, each=each, public=public)
 
 
 def if_stopped(acc: float, path: Sequence[tuple[float, float]]) -> float:
@@ -237,9 +232,9 @@ def photographs(faces: str, side: int) -> tuple[Tensor, Tensor, Tensor | None, d
     if faces == "orl":
         orl = data.attributes.load("orl", size=side)
         return orl.pixels, orl["person"], None, data.NORMALISE["orl"]
-    mine = data.faces.load(faces, side)
-    outside = None if faces == "stanford_dogs" else data.faces.load("ffhq", side).pixels
-    return mine.pixels, mine.labels, outside, mine.normalise
+    mine = data.attributes.load(faces, side)
+    outside = None if faces == "stanford_dogs" else data.attributes.load("ffhq", side).pixels
+    return mine.pixels, mine["class"], outside, mine.normalise
 
 
 def _stylegan(side: int) -> stylegan2.StyleGAN2:

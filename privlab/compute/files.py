@@ -1,9 +1,9 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and files read back: one line names the path, what is wrong, and what would do."""
 
 import os
 import secrets
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -25,21 +25,20 @@ def make_folder(path: Path) -> None:
         raise type(error)(why) from None
 
 
-def write_atomic(path: Path | str, content: bytes | Iterable[bytes]) -> None:
+def write_atomic(path: Path | str, content: bytes) -> None:
     """Write a file whole or not at all, folders included: a reader sees the old content or the new, never a part.
 
-    content: all of it, or its pieces in order.  Raises OSError in one line, for a full disk or a closed one.
+    Raises OSError in one line, for a full disk or a closed one.
     """
-    pieces = [content] if isinstance(content, bytes) else content
     target = Path(os.path.realpath(path))  # a link stays one
     part = target.with_name(f".{target.name}.{secrets.token_hex(6)}")  # beside it, as a rename must not cross disks
     try:
         shared_folder(target.parent)
         if target.is_char_device():  # /dev/null is written to, and not replaced
-            target.write_bytes(b"".join(pieces))
+            target.write_bytes(content)
             return
         with open(part, "xb") as file:
-            file.writelines(pieces)
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, target)
@@ -49,3 +48,24 @@ def write_atomic(path: Path | str, content: bytes | Iterable[bytes]) -> None:
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def visible(folder: Path | str, pattern: str = "*") -> list[Path]:
+    """What a person has put into a folder, sorted: nothing in or behind a hidden name, or __MACOSX.  pattern: of pathlib's `glob`."""
+    found = {path: path.relative_to(folder).parts for path in Path(folder).glob(pattern)}
+    return sorted(path for path, parts in found.items() if not any(p[0] == "." or p == "__MACOSX" for p in parts))
+
+
+@contextmanager
+def guarded(path: Path | str, wrong: str, cure: str) -> Iterator[None]:
+    """Around all that reads one file and looks at what it holds.  wrong: "is no ledger that can be read here".  cure: "run the labs again".
+
+    Raises the OSError of a file that cannot be opened, and ValueError for whatever else its content led to, in one line each.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise type(error)(f"{path} cannot be read ({error.strerror or error}); {cure}") from error
+    except Exception as error:  # what a parser raises for bytes that anyone may have written is no fixed list
+        why = f"it has no field {error}" if isinstance(error, KeyError) else " ".join(str(error).split())[:200]
+        raise ValueError(f"{path} {wrong} ({why or type(error).__name__}); {cure}") from error
