@@ -116,16 +116,12 @@ def _errors(notebook: NotebookNode) -> Iterator[str]:
 
 
 def _place(cells: Sequence[NotebookNode]) -> str:
-    """Where the last of these cells stands."""
+    """Where the last of these cells stands, with the heading that a reader sees last above it."""
     if cells[-1].get("id") == PROBE_TAG:
         return "moving the controls"
-    return f"In [{cells[-1].get('execution_count') or '?'}], under {_heading(cells)!r}"
-
-
-def _heading(cells: Sequence[NotebookNode]) -> str:
-    """The heading that a reader sees last above the last of these cells."""
     text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    return (re.findall(r"^#+\s+(.*)$", text, re.MULTILINE) or ["no heading"])[-1]
+    heading = (re.findall(r"^#+\s+(.*)$", text, re.MULTILINE) or ["no heading"])[-1]
+    return f"In [{cells[-1].get('execution_count') or '?'}], under {heading!r}"
 
 
 class PatientChannel(AsyncZMQSocketChannel):

@@ -85,7 +85,6 @@ def page(notebook: NotebookNode, name: str) -> str:
 
 def deck(notebook: NotebookNode) -> NotebookNode:
     """A lab's notebook with the slide that each cell belongs to; changed in place."""
-    pairing.without_kernel(notebook)
     cells: list[tuple[str, NotebookNode]] = []
     taken = False  # whether something is shown on this slide already
     for cell in notebook.cells:

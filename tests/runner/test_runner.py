@@ -63,7 +63,7 @@ def two_at_once(tmp_path_factory):
 
 def test_a_failed_lab_leaves_the_others_alone_and_each_gets_its_share_of_cores(two_at_once):
     made, results = two_at_once
-    assert [*results.items()] == [(name, json.loads((made.out / f"{name}.json").read_text())) for name in results]
+    assert results == {name: json.loads((made.out / f"{name}.json").read_text()) for name in results}
     assert [(name, result["status"]) for name, result in results.items()] == [
         ("00_slow", "ok"), ("01_bad", "failed"), ("02_env", "ok"),
     ]  # fmt: skip
