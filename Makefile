@@ -60,7 +60,7 @@ weekly: env
 lab: env
 	@[ -n "$(ROOT)" ] || [ "$$(id -u)" != 0 ] || { echo "make lab: you are root, and a notebook could change anything here, so JupyterLab \
 	refuses; log in as another user, or say make lab ROOT=1, as in a container"; exit 2; }
-	@$(if $(SOLUTIONS),,$(BIN)/python -m privlab student --keep --out student)
+	@$(if $(SOLUTIONS),,$(BIN)/python -m privlab student --out student)
 	JUPYTER_CONFIG_PATH="$(CURDIR)/data_scripts/jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
 	  $(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 --notebook-dir=$(if $(SOLUTIONS),labs,student) $(if $(ROOT),--allow-root)
 

@@ -27,7 +27,7 @@ import pages  # noqa: E402
 
 from privlab import __version__, ledger  # noqa: E402
 from privlab.ledger.evidence import SIZES  # noqa: E402
-from privlab.runner import catalogue, launch_buttons, static_pages  # noqa: E402
+from privlab.runner import catalogue, launch_buttons, pairing  # noqa: E402
 
 project = "privlab"
 author = copyright = "the privlab authors"
@@ -78,14 +78,14 @@ def write_pages(app: Sphinx) -> None:
         left.unlink()
     for folder in ("labs/deeper", "holds", "parts"):
         (generated / folder).mkdir(parents=True, exist_ok=True)
-    place = launch_buttons.repository(ROOT)
+    address = launch_buttons.repository(ROOT)
     shelf = catalogue.everything(ROOT / "labs")
     named = os.environ.get("PRIVLAB_RUN")
     runs = [ROOT / named] if named else [ROOT / "runs" / size for size in reversed(SIZES)]
     for lab in shelf:
         below = catalogue.pick(shelf, [lab.path.stem], deeper=True)[1:]
-        run = next((run for run in runs if static_pages.executed(lab, run)), runs[-1])
-        nbformat.write(pages.page(lab, run, place, below), generated / "labs" / f"{lab.name}.ipynb")
+        executed = next(filter(None, (pairing.executed(lab, run) for run in runs)), None)
+        nbformat.write(pages.page(lab, executed, address, below), generated / "labs" / f"{lab.name}.ipynb")
     judged = ledger.judgements()
     texts = {
         "parts/findings": findings_page.page(judged, {lab.number: lab.name for lab in shelf if not lab.goes_deeper}),

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from privlab.runner import catalogue, launch_buttons, pairing, static_pages
+from privlab.runner import catalogue, launch_buttons, pairing
 
 _FOLD = re.compile(r"(<details><summary>.*?</summary>)(.*?)(</details>)", re.DOTALL)
 # Cells that are setup, a form, a drawing, or what fetches evidence and puts it into a chart or a sentence: their result is what one reads
@@ -20,15 +19,14 @@ _PAGE = re.compile(r"<code>((?:claims/\w+|ledger_guide)\.html(?:#[\w.]+)?)</code
 
 
 def page(
-    lab: catalogue.Lab, run: Path, place: launch_buttons.Repository | None, deeper: Sequence[catalogue.Lab] = ()
+    lab: catalogue.Lab, executed: NotebookNode | None, address: str, deeper: Sequence[catalogue.Lab] = ()
 ) -> NotebookNode:
     """A lab, or what goes deeper, for readers: solutions and bookkeeping folded away, no traces of the runner.
 
-    place: the repository, for the buttons.  deeper: what goes deeper into this lab, listed at the end of the page.
+    executed: as a run left it, and is changed; None where no run has.  address: of the repository, for the buttons.
+    deeper: what goes deeper into this lab, listed at the end of the page.
     """
-    made = static_pages.executed(lab, run)
-    was_run, made = made is not None, made or pairing.notebook(lab.path)
-    static_pages.rest(made)
+    made = executed or pairing.notebook(lab.path)
     _for_a_page(made, "../" * (2 + lab.name.count("/")))
     begun = False
     for cell in made.cells:
@@ -41,8 +39,8 @@ def page(
             _fold(cell, "hide-cell", "the solution")
         elif "exercise" not in tags and (not begun or _BOOKKEEPING.search(cell.source)):
             _fold(cell, "hide-input", "the code")
-    made.cells[:1] = _head(made.cells[0], lab, place)
-    if not was_run:
+    made.cells[:1] = _head(made.cells[0], lab, address)
+    if not executed:
         note = "> The lab as it is before it runs: open it in Jupyter, or `make run` and build the book again."
         made.cells.insert(2, new_markdown_cell(note, id="not-run"))
     if deeper:
@@ -67,11 +65,11 @@ def _for_a_page(notebook: NotebookNode, root: str) -> None:
             data["text/html"] = _PAGE.sub(rf'<a href="{root}\1"><code>\1</code></a>', data["text/html"])
 
 
-def _head(first: NotebookNode, lab: catalogue.Lab, place: launch_buttons.Repository | None) -> list[NotebookNode]:
+def _head(first: NotebookNode, lab: catalogue.Lab, address: str) -> list[NotebookNode]:
     """The first cell, with the links between its title and the rest."""
     title, _, rest = first.source.partition("\n")
-    found = launch_buttons.links(place, f"labs/{lab.name}.ipynb")
-    links = [f"[{'See on' if name == 'GitHub' else 'Open in'} {name}]({address})" for name, address in found.items()]
+    found = launch_buttons.links(address, f"labs/{lab.name}.ipynb")
+    links = [f"[{'See on' if name == 'GitHub' else 'Open in'} {name}]({to})" for name, to in found.items()]
     for path, what in ((lab.path.with_suffix(".ipynb"), "notebook"), (lab.path, "source")):
         if path.exists():
             top = "../" * (3 + lab.name.count("/"))

@@ -4,8 +4,6 @@ A command is a function: its options stand above it, its docstring is its help, 
 rooms bring their modules when a command asks for one, so that `--help` waits for no torch.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import os
@@ -13,10 +11,11 @@ import signal
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from privlab import compute, ledger, runner, teaching
+from privlab import ledger, runner, teaching
 from privlab.compute.files import make_folder, write_atomic
 
 Command = Callable[[Namespace], int | None]
@@ -61,36 +60,29 @@ COURSE = "the folder of a course"
     option("--jobs", "labs at a time, which share the cores", 1),
     option("--out", "for executed notebooks and index.html (default: runs/PROFILE)", Path),
     option("--resume", "skip labs that succeeded in --out, where nothing has changed since", bool),
-    option("-p", "another parameter of the labs", nargs=2, action="append", metavar=("NAME", "VALUE"), default=[]),
-    option("--timeout", "of one cell (default: smoke 600, class 1800, gpu 3600)", int),
-    option("--seed", "of the labs", 0),
-    option("--device", "auto, cpu, cuda or cuda:1", "auto"),
-    option("--cluster", "a Dask scheduler that measures repeats at night, gpu and paper"),
+    option("--device", "cpu, cuda, cuda:1 or auto (default: what a lab says, auto)", str),
+    option(
+        "-p", "another parameter of the labs: seed 1", nargs=2, action="append", metavar=("NAME", "VALUE"), default=[]
+    ),
     LABS,
 )
 def run(options: Namespace) -> int:
     """Execute labs without a browser, each in its own process, and compare their values with the committed evidence."""
     from privlab.runner.runner import Plan, folder, run
 
-    _keeps_what_is_done()  # joblib ends its workers, and they their kernels
     shelf = runner.catalogue.everything(options.labs)
     chosen = runner.catalogue.pick(shelf, options.names, options.deeper)
-    extra = {name: _value(text) for name, text in options.p}
-    names = ("profile", "seed", "device", "jobs", "timeout", "resume")
-    about = {name: getattr(options, name) for name in names}
-    plan = Plan(tuple(chosen), options.out or folder(options.profile, extra), extra=extra, **about)
-    if options.cluster:
-        compute.tasks.reach(options.cluster).close()  # said now, and not by each lab in turn
-        os.environ["PRIVLAB_CLUSTER"] = options.cluster
+    extra = {name: _value(text) for name, text in options.p} | ({"device": options.device} if options.device else {})
+    out = options.out or folder(options.profile, extra)
+    plan = Plan(tuple(chosen), out, options.profile, options.jobs, options.resume, extra)
     return int(bool(run(plan, shelf)))
 
 
 def _value(text: str) -> Any:
     """What was typed for a parameter of the labs: a Python literal where it is one, else text."""
-    try:
+    with suppress(ValueError, SyntaxError):
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
+    return text
 
 
 @command(
@@ -100,7 +92,6 @@ def _value(text: str) -> Any:
     option("--register", "register the repeats; commit the registration before you measure", bool),
     option("--minutes", "start no repeat after this many minutes (default: measure all)", float),
     option("--jobs", "processes, one thread each (default: one a core; on a GPU, 1)", int),
-    option("--cluster", "a Dask scheduler whose workers can read this folder"),
     option("--device", "cpu, cuda, cuda:1 or auto", "cpu"),
 )
 def measure(options: Namespace) -> None:
@@ -122,17 +113,15 @@ def measure(options: Namespace) -> None:
         for entry in ledger.evidence.register(measuring.registration(name, size) for name in have):
             print(f"registered: {entry.experiment} at {entry.size}, repeats {entry.first} to {entry.range[-1]}")
     else:
-        _keeps_what_is_done()
-        how = {name: getattr(options, name) for name in ("minutes", "jobs", "cluster", "device")}
+        how = {"minutes": options.minutes, "jobs": options.jobs, "device": options.device}
         print(measuring.measure(names, size, **how))
 
 
 @command(
     option("--lab", "the claims of one lab only, such as 04 (default: all)"),
-    option("--before", "earlier evidence: say which verdicts have changed since; status 1 if one got worse", Path),
+    option("--before", "earlier evidence: say on stderr which verdicts have changed; status 1 if one got worse", Path),
     option("--evidence", "judge by this evidence (default: book/evidence)", Path),
     option("--format", "Markdown, or a row a claim", "md", choices=["md", "csv"]),
-    option("--out", "write the output to this file (default: print it)", Path),
 )
 def report(options: Namespace) -> int:
     """Judge the papers' claims by the committed evidence, and show the verdicts with their counts."""
@@ -143,14 +132,11 @@ def report(options: Namespace) -> int:
     judged = ledger.judgements(options.lab, options.evidence)
     if not judged:
         raise ValueError(f"lab={options.lab!r} has no claim; give the two digits of a lab, such as 04")
-    moved = ledger.report.changes(judged, ledger.judgements(options.lab, options.before)) if options.before else []
-    if options.before:
-        changes = "\n".join(ledger.report.grid(moved)) if moved[1:] else "No verdict changed."
-        print(changes, file=sys.stdout if options.out else sys.stderr)
-    text = ledger.report.render(judged, options.format)
-    if options.out:
-        write_atomic(options.out, text.encode())
-    print(f"wrote {options.out}\n" if options.out else text, end="")
+    print(ledger.report.render(judged, options.format), end="")
+    if not options.before:
+        return 0
+    moved = ledger.report.changes(judged, ledger.judgements(options.lab, options.before))
+    print("\n".join(ledger.report.grid(moved)) if moved[1:] else "No verdict changed.", file=sys.stderr)
     return int(any(row[0] == "worse" for row in moved))
 
 
@@ -167,7 +153,8 @@ def doctor(options: Namespace) -> int:
 @command(option("--to", "where they go", Path("labs")))
 def labs(options: Namespace) -> None:
     """Copy the labs out of the installed package into a new folder, to open and run them anywhere."""
-    print(f"wrote {len(runner.catalogue.copy(options.to))} files into {options.to}")
+    runner.catalogue.copy(options.to)
+    print(f"wrote the labs into {options.to}")
 
 
 @command(option("--check", "write nothing; list the files that differ, with status 1", bool), LABS)
@@ -181,24 +168,19 @@ def pair(options: Namespace) -> int:
 
 
 @command(
-    option("address", "such as https://github.com/OWNER/NAME (default: show the present one)", nargs="?"),
-    option("--branch", "that readers get", "main"),
-    option("--none", "take the address out again", bool),
+    option("address", "https://github.com/OWNER/NAME, or none to take it out (default: show it)", nargs="?"),
     LABS,
 )
 def address(options: Namespace) -> None:
     """Set the repository's address, and all that follows from it: buttons, the cell for Colab, the citation."""
-    if options.none and options.address:
-        raise ValueError(f"address={options.address!r} and --none: give one of them")
     folder = options.labs.resolve()
-    if options.none or options.address:
-        place = None if options.none else runner.launch_buttons.Repository(options.address, options.branch)
-        for path in (*runner.launch_buttons.settle(folder.parent, place), *runner.pairing.pair(folder)):
+    if options.address:
+        told = "" if options.address == "none" else options.address
+        for path in (*runner.launch_buttons.settle(folder.parent, told), *runner.pairing.pair(folder)):
             print(f"wrote {path.relative_to(folder.parent)}")
-    elif place := runner.launch_buttons.repository(folder.parent):
-        print(f"{place.address}, branch {place.branch}")
     else:
-        print("no address yet; give one: https://github.com/OWNER/NAME")
+        known = runner.launch_buttons.repository(folder.parent)
+        print(known or "no address yet; give one: https://github.com/OWNER/NAME")
 
 
 @command(
@@ -214,7 +196,6 @@ def audit(options: Namespace) -> int:
     from privlab.auditing import attack, audit
 
     out = options.out or Path("runs") / f"audit_{options.name}"
-    _keeps_what_is_done()
     model = attack.named(options.name, options.classes, options.weights)
     images, labels, public = attack.photographs(options.images, model, options.name)
     make_folder(out)
@@ -230,13 +211,13 @@ def audit(options: Namespace) -> int:
 # -- for those who teach -----------------------------------------------------------------------------------------------
 
 
-@command(NAMES, option("--out", "where they go", Path("student")), option("--keep", "leave what is there", bool), LABS)
+@command(NAMES, option("--out", "where they go; what is there stays", Path("student")), LABS)
 def student(options: Namespace) -> None:
     """Write the edition for self-study: the labs, and what goes deeper into them, without their solutions."""
     labs = runner.catalogue.pick(runner.catalogue.everything(options.labs), options.names, deeper=True)
-    place = runner.launch_buttons.repository(options.labs.resolve().parent)
-    written = teaching.assignment.write_editions(labs, place, options.out, options.keep)
-    print(f"wrote {len(written)} notebooks into {options.out}, without {sum(written)} solutions")
+    address = runner.launch_buttons.repository(options.labs.resolve().parent)
+    written = teaching.assignment.write_editions(labs, address, options.out)
+    print(f"wrote {len(written)} of {len(labs)} notebooks into {options.out}; what was there stays")
 
 
 @command(NAMES, option("--to", COURSE, Path, required=True), option("--sentences", "ask for them", bool), LABS)
@@ -279,22 +260,16 @@ def guesses(options: Namespace) -> None:
     print(f"wrote {options.out}, {table['question'].nunique()} questions")
 
 
-def _keeps_what_is_done() -> None:
-    """What follows has something to keep: an interrupt is an exception again, and so is a closed pipe."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status of a command line; what is wrong with it, in one line on standard error."""
-    if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # This process is ours, and not deaf in the background: the system ends it, as an exception inside an import leaves a traceback.
-        for number in (signal.SIGINT, signal.SIGPIPE):
-            signal.signal(number, signal.SIG_DFL)
     options = PARSER.parse_args(arguments)
     try:
-        return options.call(options) or 0
+        status = options.call(options) or 0
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # as of `report | head`; what is left goes nowhere, and Python does not complain at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except KeyboardInterrupt as stopped:
         print("\nstopped", *stopped.args, sep="; ", file=sys.stderr)
         return 130

@@ -29,7 +29,7 @@ def run(*arguments: object) -> int:
 
 
 def test_run_writes_everything_and_what_goes_deeper_stands_behind_its_lab(labs, tmp_path, capsys):
-    (labs / "05_april.py").write_text("# %% [markdown]\n# # 05 · april\n# | smoke | 0.1 | 0.2 GB |\n\n" + PARAMETERS)
+    (labs / "05_april.py").write_text("# %% [markdown]\n# # 05 · april\n\n" + PARAMETERS)
     (labs / "deeper").mkdir()
     beside = PARAMETERS + "# %%\nprint(open('note.txt').read())\n"  # reads what lies beside it, as in JupyterLab
     (labs / "deeper/00_more.py").write_text(beside)
@@ -37,8 +37,9 @@ def test_run_writes_everything_and_what_goes_deeper_stands_behind_its_lab(labs, 
     out = tmp_path / "run"
     assert run("run", "--labs", labs, "--out", out, "--jobs", 2) == 0
     said = capsys.readouterr().out
-    assert "rough cost: 0.1 min, at most 0.2 GB of memory" in said and "deeper/" not in said
-    assert "00_start  ok  " in said and "paper  " in said and len(said.splitlines()) < 60, "one screen"
+    assert "deeper/" not in said and "00_start  ok  " in said and "paper  " in said and len(said.splitlines()) < 60, (
+        "one screen"
+    )
     assert said.rstrip().endswith(f"all labs succeeded; see {out}")
     files = {path.name for path in out.iterdir()}
     assert files == {"00_start.ipynb", "00_start.json", "05_april.ipynb", "05_april.json", "index.html", ".run.lock"}
@@ -75,20 +76,13 @@ def test_other_parameters_stay_out_of_the_usual_run_and_a_failed_lab_is_status_1
     [
         ("run -p victm x", "parameter='victm' is not one of lab 00_start, which has profile, seed, device, victim"),
         ("run --jobs 0", "jobs=0 runs nothing"),
-        ("run --timeout 0", "timeout=0 gives a cell no time"),
-        (
-            "run --seed 4294967296",
-            "seed=4294967296 is not one that every generator takes; give one from 0 to 4294967295",
-        ),
-        ("run --profile smok", "profile='smok' is not a profile; did you mean 'smoke'?"),
-        ("run --device tpu", "device='tpu' is not a device of the labs; try auto, cpu, cuda"),
+        ("run -p device tpu", "device='tpu' is not a device of the labs; try auto, cpu, cuda"),
         ("run --out /dev/null", "out='/dev/null' cannot be a folder to write in: File exists"),
         ("pair --labs /nowhere", "labs='/nowhere' holds no lab (NN_topic.py); run from the repository"),
         ("report --evidence /nowhere", "evidence='/nowhere' is not a folder of evidence; try book/evidence"),
         ("report --lab 77", "lab='77' has no claim; give the two digits of a lab"),
-        ("guesses nowhere", "'nowhere' is not a folder; give the one that the returned files are in"),
         ("guesses labs", "'labs' holds no guesses.json"),
-        ("address https://x.org/y --none", "address='https://x.org/y' and --none: give one of them"),
+        ("address https://x.org/y", "address='https://x.org/y' is none; try https://github.com/OWNER/NAME"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(labs, monkeypatch, capsys, arguments, message):
@@ -119,12 +113,10 @@ def test_report_against_earlier_evidence(tmp_path, capsys):
     assert run(*both, tmp_path / "now") == 0
     said = capsys.readouterr()
     assert "No verdict changed." in said.err and said.out.startswith("# The ledger")
-    assert run(*both, tmp_path / "before", "--format", "csv", "--out", tmp_path / "page") == 1
+    assert run(*both, tmp_path / "before", "--format", "csv") == 1
     said = capsys.readouterr()
-    assert "| worse |" in said.out and "linear\\_system | reproduced | not reproduced" in said.out
-    assert said.out.endswith(f"wrote {tmp_path / 'page'}\n") and not said.err
-    page = (tmp_path / "page").read_text()
-    assert page.startswith("id,paper") and "theorem1" in page and "not reproduced" in page
+    assert "| worse |" in said.err and "linear\\_system | reproduced | not reproduced" in said.err
+    assert said.out.startswith("id,paper") and "theorem1" in said.out and "not reproduced" in said.out
 
 
 def test_every_command_has_a_help_and_neither_it_nor_a_run_waits_for_torch():
@@ -136,26 +128,10 @@ def test_every_command_has_a_help_and_neither_it_nor_a_run_waits_for_torch():
     assert done.stdout == "set()\nFalse\n"
 
 
-def test_an_interrupt_inside_an_import_leaves_no_traceback(tmp_path):
-    """Ctrl-C as the command imports: the interrupt comes from within, so that the moment is always the same."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import os, signal, sys\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # also where these tests run in the background
-        "class Now:\n"
-        "    def find_spec(self, name, *_):\n"
-        "        name == 'privlab.ledger.judging' and os.kill(os.getpid(), signal.SIGINT)\n"
-        "sys.meta_path.insert(0, Now())\n"
-    )
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "privlab", "report"]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
-
-
 def test_a_closed_pipe_ends_a_command_quietly():
     """As in `python -m privlab report | head -1`: with the status that a shell gives such a program, and no traceback."""
     reads, writes = os.pipe()
     os.close(reads)
     done = subprocess.run([sys.executable, "-m", "privlab", "report"], stdout=writes, stderr=subprocess.PIPE, text=True)
     os.close(writes)
-    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, "")
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")

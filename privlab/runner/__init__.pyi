@@ -1,3 +1,3 @@
-from . import catalogue, doctor, launch_buttons, pairing, static_pages
+from . import catalogue, doctor, launch_buttons, pairing
 
-__all__ = ["catalogue", "doctor", "launch_buttons", "pairing", "static_pages"]
+__all__ = ["catalogue", "doctor", "launch_buttons", "pairing"]

@@ -4,8 +4,6 @@ A value that moved on the same processor and releases tells of a change in behav
 search or a training may go another way; then only exact values are held against what is committed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

@@ -3,16 +3,14 @@
 A lab is labs/NN_topic.py. What does not fit into it goes deeper: labs/deeper/NN_topic.py, several a lab, which nothing later needs.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
+import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from privlab.compute.files import write_atomic
 from privlab.data.sources import nearest
 
 HOUSE = Path(__file__).parents[1]
@@ -48,7 +46,6 @@ class Lab:
 
     @property
     def goes_deeper(self) -> bool:
-        """Whether it is no lab, but goes deeper into one."""
         return self.path.parent.name == DEEPER
 
     @cached_property
@@ -74,18 +71,15 @@ class Lab:
         return {profile: Cost(float(minutes), float(gb)) for profile, minutes, gb in rows}
 
 
-def copy(to: Path) -> list[Path]:
-    """Copy the labs out of this checkout or installed package into a new folder; the paths written.
+def copy(to: Path) -> None:
+    """Copy the labs out of this checkout or installed package into a new folder.
 
     Raises FileExistsError for a folder that is there: it may hold somebody's work.
     """
     source = next(folder for folder in (HOUSE.parent / "labs", HOUSE / "labs") if folder.is_dir())
     if to.exists():
         raise FileExistsError(f"to={str(to)!r} is there already; choose a new folder")
-    files = [path for lab in everything(source) for path in (lab.path, lab.path.with_suffix(".ipynb"))]
-    for path in files:
-        write_atomic(to / path.relative_to(source), path.read_bytes())
-    return [to / path.relative_to(source) for path in files]
+    shutil.copytree(source, to, ignore=shutil.ignore_patterns(".*", "__pycache__", "*.json"))
 
 
 def labs(folder: Path) -> list[Lab]:

@@ -1,18 +1,25 @@
-"""Look over a machine: what it has and what is missing. What a profile takes stands in the head of each lab."""
+"""What a machine has and what is missing, here and on one that others set up, such as Colab or Kaggle.
 
-from __future__ import annotations
+What a profile takes stands in the head of each lab.
+"""
 
+import importlib
 import platform
 import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from importlib import metadata
-from pathlib import Path
+
+from packaging.requirements import Requirement
 
 from privlab.compute import machine
-from privlab.runner import colab
 
 OK, NOTE, BROKEN = "ok", "note", "BROKEN"  # NOTE: worth knowing; BROKEN: labs will not run
 LEAST_GB = 2  # of memory, for the labs at smoke
+# What only headless runs and JupyterLab itself need: a hosted notebook has its own, often older ones that must stay
+ELSEWHERE = {"jupyterlab", "jupytext", "papermill", "nbclient", "nbformat", "ipykernel", "jupyter-client"}
 Finding = tuple[str, str, str]  # state, what, text
 
 
@@ -30,7 +37,7 @@ def examine() -> Iterator[Finding]:
 
 def _system() -> Iterator[Finding]:
     total, available = machine.memory()
-    free = shutil.disk_usage(Path.cwd()).free / 1e9
+    free = shutil.disk_usage(".").free / 1e9
     has = f"{machine.cores()} cores, {total:.1f} GB of memory ({available:.1f} free), {free:.0f} GB of disk free here"
     yield OK, "system", f"{platform.system()} {platform.machine()}, {has}"
     if total < LEAST_GB:
@@ -38,13 +45,13 @@ def _system() -> Iterator[Finding]:
 
 
 def _packages() -> Iterator[Finding]:
-    needed = list(colab.needed())
-    lacks = [(one, has) for one, has in needed if not (has and one.specifier.contains(has, prereleases=True))]
+    needs = list(needed())
+    lacks = [(one, has) for one, has in needs if not (has and one.specifier.contains(has, prereleases=True))]
     for one, has in lacks:
         yield BROKEN, "packages", f"{one.name} is {has or 'missing'}; privlab needs {one}"
     if not lacks:
         about = f"privlab {metadata.version('privlab')} on Python {platform.python_version()}"
-        yield OK, "packages", f"{about}, {len(needed)} packages needed"
+        yield OK, "packages", f"{about}, {len(needs)} packages needed"
 
 
 def _torch() -> Iterator[Finding]:
@@ -69,3 +76,36 @@ def _data() -> Iterator[Finding]:
     absent = [f"{name} ({sources.describe(name).disk / 1e6:.0f} MB)" for name in sources.names() if name not in here]
     if absent:
         yield NOTE, "data", f"not there yet; each is fetched when a lab first needs it: {', '.join(absent)}"
+
+
+def needed(extra: str = "") -> Iterator[tuple[Requirement, str]]:
+    """What privlab needs, with one of its extras where it is given, each with the version that is here: "" for none."""
+    for one in map(Requirement, metadata.requires("privlab") or []):
+        if one.marker is None or one.marker.evaluate({"extra": extra}):
+            yield one, metadata.version(one.name) if any(metadata.distributions(name=one.name)) else ""
+
+
+def complete() -> None:
+    """On Colab or Kaggle: install what the labs need and is not here yet, replace nothing, and say what does not fit.
+
+    Torch there fits the machine's driver and its neighbours, and takes minutes and gigabytes to install again. So pip gets a constraint
+    for every package that is there, and torch is never asked for. Raises RuntimeError where there is none.
+    """
+    missing = [one for one, version in needed("dp") if not version and one.name not in ELSEWHERE]  # with DP-SGD's
+    if {"torch", "torchvision"} & {one.name for one in missing}:
+        raise RuntimeError("torch or torchvision is not installed here; follow the README's two commands instead")
+    asked = [f"{one.name}{one.specifier}" for one in missing]
+    if asked and (complaint := _install(asked)):
+        print(f"privlab: {', '.join(asked)} could not be installed beside what is here: {complaint}")
+    importlib.invalidate_caches()
+
+
+def _install(asked: list[str]) -> str:
+    """Install these beside what is here; what pip complained of."""
+    here = {one.name: one.version for one in metadata.distributions() if one.name}
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
+        constraints.writelines(f"{name}=={version}\n" for name, version in here.items())
+        constraints.flush()
+        command = [sys.executable, "-m", "pip", "install", "-q", "--constraint", constraints.name, *asked]
+        done = subprocess.run(command, capture_output=True, text=True)
+    return done.stderr.strip() or "pip failed" if done.returncode else ""

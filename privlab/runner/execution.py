@@ -1,18 +1,15 @@
 """Run one lab, keep its notebook, and find every error in it, those inside widgets included.
 
-It runs in its own folder, as in JupyterLab, in a kernel that is this very Python, reached through files of its own, by a client that misses
-no message; `import privlab` finds the installed package (`pip install -e .`).
+It runs in its own folder, as in JupyterLab; `import privlab` finds the installed package (`pip install -e .`).
 """
-
-from __future__ import annotations
 
 import math
 import os
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -20,20 +17,19 @@ from unittest.mock import patch
 
 import nbformat
 import papermill
-from ipykernel.kernelspec import write_kernel_spec
 from jupyter_client.asynchronous import AsyncKernelClient
 from jupyter_client.channels import AsyncZMQSocketChannel
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import AsyncKernelManager
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from papermill.exceptions import PapermillExecutionError
 from traitlets import Type
-from traitlets.config import Config
 
 from privlab.compute.files import write_atomic
 from privlab.runner import pairing
 
-KERNEL, PROBE_TAG = "python3", "privlab-run"
-SAYS = 30  # seconds between the lines that a lab prints on its way
+PROBE_TAG = "privlab-run"
 # Seconds of the processor for the page of each explorer: at smoke few, since `make run` is to stay under five minutes.
 DRAWING, DRAWING_LONGER = {"smoke": 2.5}, 20.0
 _MIME = "application/vnd.privlab.run+json"
@@ -61,50 +57,38 @@ def execute(
     parameters: Mapping[str, Any],
     timeout: int | None = None,
     environment: Mapping[str, str] | None = None,
-    name: str = "",
 ) -> dict[str, Any]:
-    """Run a lab and write its notebook to `out`, up to and including the cell that failed.
+    """Run a lab and write its notebook to `out` as it goes on, up to and including the cell that failed.
 
     parameters: what goes into its cell tagged "parameters".  timeout: seconds a cell may take, None for no limit.
-    environment: see `alone`.  name: of the lab, in the lines that say from time to time where it is; "" for none.
+    environment: what the kernel inherits beside that of this process.
     Returns status ("ok", "failed"), seconds, error (one line, or None), controls (names of those that were moved), peak_gb.
     """
-    lab, begun = pairing.notebook(source), list[NotebookNode]()
+    lab, began, ended = pairing.notebook(source), time.monotonic(), ""
     probe = _PROBE.format(mime=_MIME, seconds=DRAWING.get(parameters.get("profile", ""), DRAWING_LONGER))
     lab.cells.append(nbformat.v4.new_code_cell(probe, id=PROBE_TAG, metadata={"tags": [PROBE_TAG]}))
-    began = told = time.monotonic()
-
-    def on_cell_start(cell: NotebookNode, cell_index: int) -> None:
-        nonlocal told
-        begun.append(cell)
-        if name and (cell_index == 0 or time.monotonic() - told > SAYS):
-            told = time.monotonic()
-            at = f"cell {cell_index + 1} of {len(lab.cells) + 1}, {_heading(begun)}"  # with that of the parameters
-            print(f"{name}  {told - began:.0f} s, {at}", flush=True)
-
-    errors = list[str]()
-    with alone(environment) as config:
+    with patch.dict(os.environ, environment or {}):
         try:
             papermill.execute_notebook(
                 lab,
                 str(out).replace("{", "{{").replace("}", "}}"),  # papermill takes it for a format
                 parameters=parameters,
-                kernel_name=KERNEL,
+                kernel_name="python3",
+                kernel_manager_class=Kernel,
                 cwd=source.parent,
                 execution_timeout=timeout,
                 progress_bar=False,
                 shutdown_kernel="immediate",  # it has told all; to take torch down in order takes seconds
-                on_cell_start=on_cell_start,
-                config=config,
             )
         except PapermillExecutionError:
             pass  # it is in the notebook, and found there
         except CellTimeoutError:
-            errors.append(f"{_place(begun)}: the cell did not end within {timeout} s; a longer --timeout may do")
+            ended = f"the cell did not end within {timeout} s"
         except DeadKernelError:
-            errors.append(f"{_place(begun)}: the kernel died, as it does when memory runs out")
+            ended = "the kernel died, as it does when memory runs out"
     done = nbformat.read(out, as_version=4)
-    errors += _errors(done)
+    begun = [cell for cell in done.cells if cell.metadata.get("papermill", {}).get("start_time")]
+    errors = [f"{_place(begun)}: {ended}"] * bool(ended) + [*_errors(done)]
     outputs = done.cells[-1].outputs
     found: dict[str, Any] = next((output.data[_MIME] for output in outputs if _MIME in output.get("data", {})), {})
     if not any(output.output_type == "error" for output in outputs):
@@ -132,16 +116,12 @@ def _errors(notebook: NotebookNode) -> Iterator[str]:
 
 
 def _place(cells: Sequence[NotebookNode]) -> str:
-    """Where the last of these cells stands."""
+    """Where the last of these cells stands, with the heading that a reader sees last above it."""
     if cells[-1].get("id") == PROBE_TAG:
         return "moving the controls"
-    return f"In [{cells[-1].get('execution_count') or '?'}], under {_heading(cells)!r}"
-
-
-def _heading(cells: Sequence[NotebookNode]) -> str:
-    """The heading that a reader sees last above the last of these cells."""
     text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    return (re.findall(r"^#+\s+(.*)$", text, re.MULTILINE) or ["no heading"])[-1]
+    heading = (re.findall(r"^#+\s+(.*)$", text, re.MULTILINE) or ["no heading"])[-1]
+    return f"In [{cells[-1].get('execution_count') or '?'}], under {heading!r}"
 
 
 class PatientChannel(AsyncZMQSocketChannel):
@@ -170,15 +150,20 @@ class PatientClient(AsyncKernelClient):
     control_channel_class = Type(PatientChannel)
 
 
-@contextmanager
-def alone(environment: Mapping[str, str] | None = None) -> Iterator[Config]:
-    """Settings for nbclient under which the kernel KERNEL is `sys.executable`, with no port, user's profile or history.
+class Kernel(AsyncKernelManager):
+    """A kernel that is this very Python, with no port, user's profile or history, and with clients that miss no message."""
 
-    environment: what the kernel inherits beside that of this process, which is changed for the length of the context.
-    """
-    # the path of a socket may have about a hundred characters; "ip" is its stem, by default a name that parallel labs would share
-    with tempfile.TemporaryDirectory(prefix="privlab-", dir="/tmp", ignore_cleanup_errors=True) as place:
-        write_kernel_spec(Path(place) / "kernels" / KERNEL)
-        own = {"JUPYTER_PATH": place, "JUPYTER_RUNTIME_DIR": place, "IPYTHONDIR": f"{place}/ipython"}
-        with patch.dict(os.environ, own | dict(environment or {})):
-            yield Config(KernelManager={"client_factory": PatientClient, "transport": "ipc", "ip": f"{place}/kernel"})
+    client_factory = Type(PatientClient)
+    interrupts = "signal"
+
+    def __init__(self, **kwargs: Any) -> None:
+        # the path of a socket may have about a hundred characters
+        self.folder = tempfile.TemporaryDirectory(prefix="privlab-", dir="/tmp", ignore_cleanup_errors=True)
+        super().__init__(transport="ipc", connection_file=f"{self.folder.name}/kernel.json", **kwargs)
+        argv = self.command(self.folder.name)
+        self._kernel_spec = KernelSpec(argv=argv, language="python", interrupt_mode=self.interrupts)
+
+    def command(self, folder: str) -> list[str]:
+        """How it is started.  folder: its own, with the files by which it is reached."""
+        own = ["-f", "{connection_file}", f"--ipython-dir={folder}"]
+        return [sys.executable, "-m", "ipykernel_launcher", *own]

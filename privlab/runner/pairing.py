@@ -1,14 +1,14 @@
-"""A lab's source (labs/NN_topic.py, labs/deeper/NN_topic.py; py:percent) and the notebook made from it, with cell ids that stay put.
+"""A lab's source (labs/NN_topic.py, labs/deeper/NN_topic.py; py:percent), the notebook made from it, and that which a run left of it.
 
 jupytext draws new random ids at each conversion. Here an id is a hash of the cell's kind, its source, and how many equal cells stand
 before it: editing one cell changes one id. Where the repository has an address, its notebooks get two cells that no headless run sees.
 """
 
-from __future__ import annotations
-
 import hashlib
+import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import jupytext
@@ -20,6 +20,7 @@ from privlab.compute.files import visible, write_atomic
 from privlab.runner import catalogue, launch_buttons
 from privlab.runner.catalogue import Lab
 
+VIEW = "application/vnd.jupyter.widget-view+json"
 _METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -37,19 +38,42 @@ def notebook(source: Path) -> NotebookNode:
     return lab
 
 
-def published(source: Path, place: launch_buttons.Repository | None, links: bool = True) -> NotebookNode:
+def published(source: Path, address: str, links: bool = True) -> NotebookNode:
     """`notebook`, with the links and the setup cell of the repository that it is opened from, where there is one (`launch_buttons`).
 
     links: False leaves the links out, which lead to the solutions.
     """
     lab = notebook(source)
-    if place:
+    if address:
         code = next(i for i, cell in enumerate(lab.cells) if cell.cell_type == "code")
-        lab.cells.insert(code, new_code_cell(launch_buttons.setup(place), metadata={"tags": ["setup"]}))
+        lab.cells.insert(code, new_code_cell(launch_buttons.setup(address), metadata={"tags": ["setup"]}))
         if links:
-            line = launch_buttons.badges(place, f"labs/{Lab(source).name}.ipynb")
-            lab.cells.insert(0, new_markdown_cell(line))
+            lab.cells.insert(0, new_markdown_cell(launch_buttons.badges(address, f"labs/{Lab(source).name}.ipynb")))
         _number(lab)
+    return lab
+
+
+def executed(lab: Lab, run: Path) -> NotebookNode | None:
+    """The notebook that a run left of a lab, for a page without a kernel; None if it is not green, or not of the source as it stands."""
+    note = run / f"{lab.name}.json"
+    result = json.loads(note.read_text()) if note.exists() else {}
+    if result.get("status") != "ok" or result.get("source") != lab.digest:
+        return None
+    return without_kernel(nbformat.read(run / f"{lab.name}.ipynb", as_version=4))
+
+
+def without_kernel(lab: NotebookNode) -> NotebookNode:
+    """An executed notebook, changed in place, without what needs a kernel or is the runner's.
+
+    A widget is the HTML that the run left beside it (`notebook.live`); one without, such as a bar of progress, goes.
+    """
+    for name in ("widgets", "papermill"):
+        lab.metadata.pop(name, None)
+    lab.cells = [cell for cell in lab.cells if "injected-parameters" not in cell.metadata.get("tags", [])]
+    for cell in (cell for cell in lab.cells if cell.cell_type == "code"):
+        cell.outputs = [o for o in cell.outputs if VIEW not in o.get("data", {}) or "text/html" in o.data]
+        for output in cell.outputs:
+            output.get("data", {}).pop(VIEW, None)
     return lab
 
 
@@ -71,14 +95,13 @@ def pair(folder: Path, check: bool = False) -> list[Path]:
 
     check: write nothing, and tell also of notebooks without a source.  Returns the paths of what is, or was, something else.
     """
-    place = launch_buttons.repository(folder.parent)
+    address = launch_buttons.repository(folder.parent)
     shelf = catalogue.everything(folder)
-    made = {lab.path.with_suffix(".ipynb"): as_bytes(published(lab.path, place)) for lab in shelf}
-    made |= {path: text.encode() for path, text in _tables(folder).items()}
+    made = {lab.path.with_suffix(".ipynb"): as_bytes(published(lab.path, address)) for lab in shelf}
+    made |= {path: text.encode() for path, text in _tables(folder.resolve().parent, shelf)}
     changed = sorted(path for path, content in made.items() if not path.exists() or path.read_bytes() != content)
     if check:
-        found = [*visible(folder, "*.ipynb"), *visible(folder, f"{catalogue.DEEPER}/*.ipynb")]
-        return [*changed, *(path for path in found if path not in made)]
+        return [*changed, *(path for path in visible(folder, "**/*.ipynb") if path not in made)]
     for path in changed:
         write_atomic(path, made[path])
     return changed
@@ -98,28 +121,24 @@ def _in_readme(lab: Lab) -> list[str]:
     return [lab.number, f"[{_question(lab)}](labs/{lab.name}.ipynb)", f"{minutes:g} min, {gb:.1f} GB"]
 
 
-def _to_teach(lab: Lab) -> list[str]:
-    plan = lab.path.parents[1] / f"book/teaching/lab_{lab.number}.md"
+def _in_guide(lab: Lab) -> list[str]:
+    plan = lab.path.resolve().parents[1] / f"book/teaching/lab_{lab.number}.md"
     (minutes,) = _PLAN.findall(plan.read_text(encoding="utf-8"))
-    smoke, class_ = lab.costs["smoke"], lab.costs["class"]
-    took, needs = f"{smoke.minutes:g}, {class_.minutes:g}", f"{smoke.gb:g}, {class_.gb:g}"
-    return [f"{lab.number} {_question(lab)}", minutes, took, needs]
+    costs = [f"{smoke:g}, {class_:g}" for smoke, class_ in zip(lab.costs["smoke"], lab.costs["class"], strict=True)]
+    return [f"{lab.number} {_question(lab)}", minutes, *costs]
 
 
-TABLES = (  # file, the first line of a table in it, and what the row of a lab says
-    ("README.md", "| | lab | at `class` |", _in_readme),
-    ("book/teaching.md", "| lab | to teach, est. | minutes at `smoke`, `class` | GB at `smoke`, `class` |", _to_teach),
-)
+TABLES = {  # file -> the first line of its table, and what the row of a lab says
+    "README.md": ("| | lab | at `class` |", _in_readme),
+    "book/teaching.md": ("| lab | to teach, est. | minutes at `smoke`, `class` | GB at `smoke`, `class` |", _in_guide),
+}
 
 
-def _tables(labs: Path) -> dict[Path, str]:
-    """The files beside a folder of labs that have such tables, with the rows that its labs make."""
-    texts: dict[Path, str] = {}
-    for name, first, row in TABLES:
-        path = labs.resolve().parent / name
-        if path.is_file():
-            rows = "".join(f"| {' | '.join(row(lab))} |\n" for lab in catalogue.labs(labs.resolve()))
+def _tables(root: Path, shelf: list[Lab]) -> Iterator[tuple[Path, str]]:
+    """The files of a repository that have such a table, with the rows that its labs make."""
+    for name, (first, row) in TABLES.items():
+        if (root / name).is_file():
+            rows = "".join(f"| {' | '.join(row(lab))} |\n" for lab in shelf if not lab.goes_deeper)
             table = rf"^({re.escape(first)}\n\|[-:| ]+\|\n)(?:\|.*\n)*"  # its head, the line that aligns it, and rows
-            text = texts.get(path) or path.read_text(encoding="utf-8")
-            texts[path] = re.sub(table, r"\g<1>" + rows.replace("\\", r"\\"), text, flags=re.MULTILINE)
-    return texts
+            text = (root / name).read_text(encoding="utf-8")
+            yield root / name, re.sub(table, r"\g<1>" + rows.replace("\\", r"\\"), text, flags=re.MULTILINE)

@@ -4,17 +4,14 @@ In the folder of a run: NN_topic.ipynb as executed, NN_topic.json (how it went),
 index.html (pictures, and every claim of the papers). See `execution` for what happens to one lab.
 """
 
-from __future__ import annotations
-
-import importlib.metadata
 import json
 import os
-import platform
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -28,38 +25,31 @@ from privlab.ledger import evidence
 from privlab.runner import catalogue
 from privlab.runner.catalogue import Lab
 
-# Seconds that a cell may take where --timeout says nothing: above a whole lab's budget, so that only a hang gets there.
+# Seconds that a cell may take: above a whole lab's budget, so that only a hang gets there.
 TIMEOUTS = {"smoke": 600, "class": 1800, "night": None, "gpu": 3600, "paper": None}
 Result = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run.  jobs: labs at a time, with cores // jobs threads each.  timeout: of a cell, in seconds; its profile's if not given.
+    """What to run.  jobs: labs at a time, with cores // jobs threads each.
 
-    extra: parameters of the labs beside profile, seed and device, each of which every lab of the plan has.
+    extra: parameters beside the profile that each lab of the plan has, such as seed (0) and device ("auto").
     Raises ValueError for what cannot be run.
     """
 
     labs: tuple[Lab, ...]
     out: Path
     profile: str = "smoke"
-    seed: int = 0
-    device: str = "auto"
     jobs: int = 1
-    timeout: int | None = None
     resume: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         evidence.checked(self.profile, "profile")
-        machine.check_device(self.device)
+        machine.check_device(str(self.parameters["device"]))
         if self.jobs < 1:
             raise ValueError(f"jobs={self.jobs} runs nothing; give 1 or more")
-        if self.timeout is not None and self.timeout < 1:
-            raise ValueError(f"timeout={self.timeout} gives a cell no time; give seconds, 1 or more")
-        if not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed={self.seed} is not one that every generator takes; give one from 0 to {2**32 - 1}")
         for lab in self.labs:
             if lacks := [name for name in self.parameters if name not in lab.parameters]:
                 its = ", ".join(lab.parameters) or "none"
@@ -67,7 +57,7 @@ class Plan:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        return {"profile": self.profile, "seed": self.seed, "device": self.device, **self.extra}
+        return {"profile": self.profile, "seed": 0, "device": "auto", **self.extra}
 
     @property
     def at_once(self) -> int:
@@ -77,28 +67,9 @@ class Plan:
     def threads(self) -> int:
         return max(1, machine.cores() // self.at_once)
 
-    @property
-    def cost(self) -> str:
-        """What it takes, roughly, by the tables in its labs, with a warning where memory is short of it."""
-        costs = [lab.costs[self.profile] for lab in self.labs if self.profile in lab.costs]
-        if not costs:
-            return f"these labs state no cost for {self.profile}"
-        total, free = machine.memory()
-        minutes = max(sum(c.minutes for c in costs) / self.at_once, *(c.minutes for c in costs))
-        gb = sum(sorted(c.gb for c in costs)[-self.at_once :])
-        line = f"rough cost: {minutes:.1f} min, at most {gb:.1f} GB of memory ({free:.1f} of {total:.1f} GB are free)"
-        return line if gb <= free else f"{line}\nwarning: that is more than is free; fewer --jobs need less"
-
     def key(self, lab: Lab) -> dict[str, Any]:
         """What a saved result must agree in to stand for this run of a lab."""
-        packages = ("privlab", "torch", "torchvision", "timm", "numpy")
-        return {
-            "source": lab.digest,
-            "package": package(),
-            "evidence": measured(),
-            "versions": {"python": platform.python_version()} | {p: importlib.metadata.version(p) for p in packages},
-            "parameters": self.parameters,
-        }
+        return {"source": lab.digest, "rests_on": state(), "parameters": self.parameters}
 
     def saved(self, lab: Lab) -> Result | None:
         """A lab's result in the folder of the run, if it fits the key."""
@@ -109,21 +80,13 @@ class Plan:
         return result if self.key(lab).items() <= result.items() else None
 
 
-@cache
-def package() -> str:
-    """A digest of the package: its modules, and the tables, claims and drawings that lie with them."""
-    return _digest(
-        path for path in catalogue.HOUSE.rglob("*") if path.suffix in (".py", ".csv", ".toml", ".yaml", ".svg")
-    )
-
-
-def measured() -> str:
-    """A digest of what is registered and measured now."""
-    return _digest(evidence.folder().rglob("*.jsonl"))
-
-
-def _digest(files: Iterable[Path]) -> str:
-    return joblib.hash([(file.name, file.read_bytes()) for file in sorted(files)])
+def state() -> str:
+    """A digest of what every result rests on: releases, the package with its tables, claims and drawings, and what is measured."""
+    releases = map(metadata.version, ("privlab", "torch", "torchvision", "timm", "numpy"))
+    kinds = (".py", ".csv", ".toml", ".yaml", ".svg")
+    files = [path for path in catalogue.HOUSE.rglob("*") if path.suffix in kinds]
+    files += evidence.folder().rglob("*.jsonl")
+    return joblib.hash([sys.version, *releases, *((file.name, file.read_bytes()) for file in sorted(files))])
 
 
 def folder(profile: str, extra: Mapping[str, Any]) -> Path:
@@ -133,7 +96,7 @@ def folder(profile: str, extra: Mapping[str, Any]) -> Path:
 
 
 def run(plan: Plan, shelf: Sequence[Lab]) -> list[str]:
-    """Run a plan alone in its folder, print what it will cost and how it goes, and end with one screen; the labs that failed.
+    """Run a plan alone in its folder, print how it goes, and end with one screen; the labs that failed.
 
     shelf: all labs, for the page of what the folder holds.
     Raises ValueError for a folder in use; OSError where memory ran out; KeyboardInterrupt, which says what was kept.
@@ -141,10 +104,8 @@ def run(plan: Plan, shelf: Sequence[Lab]) -> list[str]:
     make_folder(plan.out)
     try:
         with FileLock(plan.out / ".run.lock", timeout=0):
-            each = f"{plan.threads} thread{'s' * (plan.threads != 1)} each"
-            names = ", ".join(lab.name for lab in plan.labs)
-            print(f"{names} at the profile {plan.profile}, seed {plan.seed}, {plan.at_once} at once, {each}")
-            print(plan.cost, flush=True)
+            names, each = ", ".join(lab.name for lab in plan.labs), f"{plan.threads} threads each"
+            print(f"{names} at the profile {plan.profile}, {plan.at_once} at once, {each}", flush=True)
             results = executed(plan)
     except Timeout:
         raise ValueError(f"out={str(plan.out)!r} is in use by another run; wait for its end, or give another") from None
@@ -192,23 +153,23 @@ def _one(plan: Plan, lab: Lab) -> Result:
     note.parent.mkdir(parents=True, exist_ok=True)
     for old in (note, notebook, *live.rglob("*.jsonl")):
         old.unlink(missing_ok=True)
-    limit, around = plan.timeout or TIMEOUTS[plan.profile], _environment(plan, live)
-    outcome = execution.execute(lab.path.resolve(), notebook.resolve(), plan.parameters, limit, around, lab.name)
+    limit, around = TIMEOUTS[plan.profile], _environment(plan.threads, live)
+    outcome = execution.execute(lab.path.resolve(), notebook.resolve(), plan.parameters, limit, around)
     if plan.profile not in ("smoke", "class"):
-        key["evidence"] = measured()  # to which the lab has added itself, and so may others have by now
+        key["rests_on"] = state()  # to the evidence the lab has added itself, and so may others have by now
     result = {"lab": lab.name, **outcome, **key, "threads": plan.threads}
     write_atomic(note, (json.dumps(result, indent=1) + "\n").encode())
     return result
 
 
-def _environment(plan: Plan, live: Path) -> dict[str, str]:
+def _environment(threads: int, live: Path) -> dict[str, str]:
     """What makes a run repeatable, and keeps parallel labs, and the processes of their fleets, off each other's cores."""
     # a lab runs in its own folder, from where a relative place would be another
     names = [name for name in ("PRIVLAB_DATA", "PRIVLAB_STORE", "PRIVLAB_EVIDENCE") if os.environ.get(name)]
     return {
         **{name: str(Path(os.environ[name]).expanduser().absolute()) for name in names},
-        "OMP_NUM_THREADS": str(plan.threads),
-        "PRIVLAB_JOBS": str(plan.threads),
+        "OMP_NUM_THREADS": str(threads),
+        "PRIVLAB_JOBS": str(threads),
         "PRIVLAB_LIVE": str(live),
         "PYTHONHASHSEED": "0",
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",  # figures go into the notebook

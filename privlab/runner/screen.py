@@ -1,7 +1,5 @@
 """What a run says at its end, on one screen; and all of it as a page, index.html in the folder of the run, pictures first."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,21 +38,18 @@ def finish(out: Path, results: Results, held: Results) -> str:
     parts = [_HEAD]
     for name in held:
         level = "h3" if "/" in name else "h2"  # what goes deeper stands below its lab
-        pictures = "\n".join(_pictures(out / f"{name}.ipynb"))
-        parts.append(f'<{level}><a href="{name}.ipynb">{name}</a></{level}>\n{pictures}')
-    parts += ["<h2>How the labs went</h2>", _labs(held).to_html(), *_listed(_failures(held))]
-    parts += ["<h2>Verdicts, from the committed evidence</h2>", verdicts.to_html()]
-    parts += [f"<p>{against}</p>", *_listed(moves)]
+        parts += [f'<{level}><a href="{name}.ipynb">{name}</a></{level}>', *_pictures(out / f"{name}.ipynb")]
+    parts += ["<h2>How the labs went</h2>", _labs(held).to_html(), _listed(_failures(held))]
+    parts += ["<h2>Verdicts, from the committed evidence</h2>", verdicts.to_html(), f"<p>{against}</p>", _listed(moves)]
     for paper in dict.fromkeys(j.claim.paper for j in judged):
         parts.append(Verdicts(PAPERS[paper], tuple(j for j in judged if j.claim.paper == paper))._repr_html_())
     write_atomic(out / "index.html", "\n".join([*parts, "</body></html>\n"]).encode())
 
     tested, reproduced, certain = report.holm(judged)
     holm = f"{reproduced} of {tested} claims about means reproduced; {certain} of them also after Holm's correction for many tests"
-    more = [f"and {len(moves) - SHOWN} more"] * (len(moves) > SHOWN)
     lines = [_labs(results).to_string(), "", verdicts.to_string(), "", holm, headlines.count(judged), against]
-    lines += [*(f"  {move}" for move in [*moves[:SHOWN], *more]), *_failures(results)]
-    return "\n".join([*lines, f"all pictures, claims and executed labs: {out / 'index.html'}"])
+    lines += [f"  {move}" for move in moves[:SHOWN]] + [f"  and {len(moves) - SHOWN} more"] * (len(moves) > SHOWN)
+    return "\n".join([*lines, *_failures(results), f"all pictures, claims and executed labs: {out / 'index.html'}"])
 
 
 def _labs(results: Results) -> pd.DataFrame:
@@ -66,8 +61,8 @@ def _failures(results: Results) -> list[str]:
     return [f"{name}: {result['error']}" for name, result in results.items() if result["error"]]
 
 
-def _listed(lines: Sequence[str]) -> list[str]:
-    return ["<ul>", *(f"<li>{html.escape(line)}</li>" for line in lines), "</ul>"] if lines else []
+def _listed(lines: Sequence[str]) -> str:
+    return "\n".join(["<ul>", *(f"<li>{html.escape(line)}</li>" for line in lines), "</ul>"]) if lines else ""
 
 
 def _pictures(notebook: Path) -> list[str]:

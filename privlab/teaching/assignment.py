@@ -8,8 +8,6 @@ Of an assignment:
 nbgrader takes what stands between BEGIN SOLUTION and END SOLUTION out of what students get. Points can be changed in `source`.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path
@@ -19,12 +17,11 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from privlab.compute.files import write_atomic
-from privlab.runner import launch_buttons, pairing
+from privlab.runner import pairing
 from privlab.runner.catalogue import Lab
 
 HEADING = re.compile(r"^#+ Exercise \d", re.MULTILINE)
 _VERIFY = re.compile(r"""\bverify\(\s*["'](\d\d\.\w+)["'](?:\s*,\s*(.*)\))?""")
-ANSWER, SENTENCE = "-answer", "-sentence"  # end the ids of the cells that a student fills in
 
 _WHY = """\
 **Why?** One to three sentences in your own words: why is this right, and what would have been wrong?
@@ -85,10 +82,10 @@ def sheet(source: Path, sentences: bool = False) -> NotebookNode:
         grade_id = one.name.replace(".", "-")
         answer = f"{one.stub.source}\n### BEGIN SOLUTION\n{one.solution.source}\n### END SOLUTION"
         cells += [new_code_cell(c.source) if c.cell_type == "code" else new_markdown_cell(c.source) for c in one.text]
-        cells.append(new_code_cell(answer, metadata=_marked(grade_id + ANSWER, solution=True)))
+        cells.append(new_code_cell(answer, metadata=_marked(f"{grade_id}-answer", solution=True)))
         cells.append(new_code_cell(one.check.source, metadata=_marked(grade_id, grade=True, locked=True, points=1)))
         if sentences and "reading" in one.stub.metadata.tags:
-            by_hand = _marked(grade_id + SENTENCE, grade=True, solution=True, points=3)
+            by_hand = _marked(f"{grade_id}-sentence", grade=True, solution=True, points=3)
             cells += [new_markdown_cell(_WHY), new_markdown_cell("Nothing yet.", metadata=by_hand)]
     for number, cell in enumerate(cells):
         cell.id = f"cell-{number}"
@@ -101,44 +98,34 @@ def write(labs: list[Lab], course: Path, sentences: bool = False) -> list[Path]:
 
     Raises FileExistsError, before anything is written, where another sheet stands: a teacher may have changed its points.
     """
-    folders = {course / "source" / lab.path.stem: lab.path for lab in labs}
-    texts = {to / f"{to.name}.ipynb": pairing.as_bytes(sheet(source, sentences)) for to, source in folders.items()}
-    write_new(texts, "move it away for a new one")
+    paths = {course / "source" / lab.path.stem / f"{lab.path.stem}.ipynb": lab.path for lab in labs}
+    texts = {to: pairing.as_bytes(sheet(source, sentences)) for to, source in paths.items()}
+    if other := [path for path, text in texts.items() if path.exists() and path.read_bytes() != text]:
+        why = "differs from what would be written, so there may be somebody's work in it; nothing was written"
+        raise FileExistsError(f"{other[0]} {why}. Move it away for a new one")
+    for path, text in texts.items():
+        write_atomic(path, text)
     if not (course / "nbgrader_config.py").exists():
         write_atomic(course / "nbgrader_config.py", _CONFIG.encode())
     return list(texts)
 
 
-def edition(source: Path, place: launch_buttons.Repository | None = None) -> tuple[NotebookNode, int]:
-    """A lab's notebook without its solutions, and how many were left out.  place: whose setup cell for Colab and Kaggle stands in it.
+def edition(source: Path, address: str = "") -> NotebookNode:
+    """A lab's notebook without its solutions.  address: of the repository whose setup cell for Colab and Kaggle is in it.
 
     Hints and checks stay, and cells keep their ids, so that an edition made again differs only where the lab does.
     """
-    notebook = pairing.published(source, place, links=False)
-    whole = notebook.cells
-    notebook.cells = [cell for cell in whole if "solution" not in cell.metadata.get("tags", [])]
-    return notebook, len(whole) - len(notebook.cells)
+    notebook = pairing.published(source, address, links=False)
+    notebook.cells = [cell for cell in notebook.cells if "solution" not in cell.metadata.get("tags", [])]
+    return notebook
 
 
-def write_editions(labs: list[Lab], place: launch_buttons.Repository | None, out: Path, keep: bool) -> list[int]:
-    """Write the editions of labs; how many solutions each lacks.  keep: whether a notebook that is there stays as it is.
-
-    Raises FileExistsError, before anything is written, where one differs and is not kept.
-    """
-    paths = {out / f"{lab.name}.ipynb": lab for lab in labs}
-    made = {path: edition(lab.path, place) for path, lab in paths.items() if not (keep and path.exists())}
-    texts = {path: pairing.as_bytes(notebook) for path, (notebook, _) in made.items()}
-    write_new(texts, "--keep leaves what is there, --out chooses another folder")
-    return [left_out for _, left_out in made.values()]
-
-
-def write_new(texts: dict[Path, bytes], cure: str) -> None:
-    """Write files, or none of them where one is there and differs.  Raises FileExistsError then.  cure: what would do."""
-    if other := [path for path, text in texts.items() if path.exists() and path.read_bytes() != text]:
-        why = "differs from what would be written, so there may be somebody's work in it; nothing was written"
-        raise FileExistsError(f"{other[0]} {why}. {cure}")
-    for path, text in texts.items():
-        write_atomic(path, text)
+def write_editions(labs: list[Lab], address: str, out: Path) -> list[Path]:
+    """Write the editions of labs; their paths.  A notebook that is there may be somebody's work, and stays as it is."""
+    new = {path: lab for lab in labs if not (path := out / f"{lab.name}.ipynb").exists()}
+    for path, lab in new.items():
+        write_atomic(path, pairing.as_bytes(edition(lab.path, address)))
+    return list(new)
 
 
 def _imports(cells: list[NotebookNode]) -> str:

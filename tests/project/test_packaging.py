@@ -1,6 +1,5 @@
 """One list of dependencies for pip, conda, Binder and the lock; the Makefile's targets; and what a clone has to be."""
 
-import os
 import re
 import shlex
 import subprocess
@@ -71,28 +70,6 @@ def test_each_tier_of_tests_is_the_one_before_and_more():
     assert "\nmake check" in (ROOT / ".ci/run").read_text()
     plain = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["addopts"]
     assert plain.endswith("-m 'not bench and not check and not weekly'")  # as `make test`
-
-
-OPENS = "jupyter lab --ServerApp.ip=127.0.0.1 --notebook-dir="
-REFUSES = "make lab: you are root, and a notebook could change anything here, so JupyterLab refuses; "
-
-
-@pytest.mark.parametrize(
-    ("user", "more", "status", "line"),
-    [
-        (1000, (), 0, f"python -m privlab student --keep --out student\n{OPENS}student"),
-        (0, (), 2, REFUSES),
-        (0, ("ROOT=1", "SOLUTIONS=1"), 0, f"{OPENS}labs --allow-root\n"),
-    ],
-)
-def test_make_lab_tells_root_what_would_do(tmp_path, user, more, status, line):
-    for name, text in (("jupyter", 'echo jupyter "$@"'), ("python", 'echo python "$@"'), ("id", f"echo {user}")):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
-    command = ["make", "-s", "-o", "env", "lab", f"BIN={tmp_path}", *more]
-    own = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True)
-    assert done.returncode == status and (done.stdout + done.stderr).startswith(line)
 
 
 def test_a_clone_with_the_line_ends_of_windows_is_the_same(tmp_path):

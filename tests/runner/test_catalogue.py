@@ -17,9 +17,6 @@ LAB = """\
 # | smoke | 0.4 | 1.1 GB |
 # | class | 3 | 1.9 GB |
 
-# %%
-other = 1
-
 # %% tags=["parameters"]
 profile = "smoke"  # one
 seed: int = 0
@@ -50,7 +47,6 @@ def names(labs):
         ([], ["00_start_here", "05_april", "12_resist"]),
         (["5"], ["05_april"]),  # a number means the lab alone
         (["labs/05_april.py", "april"], ["05_april"]),
-        (["05_width.ipynb"], ["deeper/05_width"]),
         (["12", "0", "12_resist", "deeper/05_width"], ["00_start_here", "deeper/05_width", "12_resist"]),
     ],
 )
@@ -63,8 +59,6 @@ def test_what_goes_deeper_stands_behind_its_lab_and_what_is_not_there_is_told(fo
     whole = ["00_start_here", "deeper/00_more", "05_april", "deeper/05_noise", "deeper/05_width", "12_resist"]
     assert names(shelf) == whole == names(catalogue.pick(shelf, [], deeper=True))
     assert names(catalogue.pick(shelf, ["5"], deeper=True)) == whole[2:5]
-    with pytest.raises(FileNotFoundError, match=r"holds no lab .*--labs"):
-        catalogue.labs(folder / "nowhere")
     with pytest.raises(ValueError, match="lab='05_aprli' is not a lab; did you mean '05_april'"):
         catalogue.pick(shelf, ["05_aprli"])
 
@@ -77,7 +71,8 @@ def test_what_a_lab_costs_and_takes_stands_in_its_source(folder):
 
 def test_the_labs_are_copied_and_nobody_s_work_is_lost(tmp_path):
     shelf = catalogue.everything(ROOT / "labs")
-    assert len(catalogue.copy(tmp_path / "mine")) == 2 * len(shelf)
+    catalogue.copy(tmp_path / "mine")
+    assert len([*(tmp_path / "mine").rglob("*.ipynb")]) == len(shelf)
     assert names(catalogue.everything(tmp_path / "mine")) == names(shelf)
     with pytest.raises(FileExistsError, match=r"to='.*mine' is there already; choose a new folder"):
         catalogue.copy(tmp_path / "mine")
@@ -96,7 +91,7 @@ def test_a_wheel_installed_alone_has_claims_evidence_and_labs(tmp_path):
     run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel))
     alone = {"PYTHONPATH": str(site), "PRIVLAB_EVIDENCE": ""}
     run(sys.executable, "-m", "privlab", "labs", "--to", "mine", **alone)
-    assert len(catalogue.everything(tmp_path / "mine")) == len(catalogue.everything(ROOT / "labs"))
+    assert names(catalogue.everything(tmp_path / "mine")) == names(catalogue.everything(ROOT / "labs"))
     said = "from privlab import experiments as e; print(e.__file__, len(e.load('start_here.closed_form', 'smoke')))"
     place, count = run(sys.executable, "-c", said, **alone).split()
     assert place.startswith(str(site)) and int(count) > 0

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from privlab.runner import colab, launch_buttons, pairing
+from privlab.runner import doctor, launch_buttons, pairing
 
 ROOT = Path(__file__).parents[2]
 ABSENT = ("lpips", "opacus", "privlab", "_privlab", "_editable_impl_privlab", "__editable__")
@@ -47,8 +47,8 @@ def hosted(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory) -> launch_buttons.Repository:
-    """This tree as a git repository: what `pip install git+...` gets."""
+def clone(tmp_path_factory) -> str:
+    """The address of this tree as a git repository: what `pip install git+...` gets."""
     place = tmp_path_factory.mktemp("repository") / "privlab"
     shutil.copytree(ROOT / "privlab", place / "privlab", ignore=shutil.ignore_patterns("__pycache__"))
     for folder in ("book/evidence", "labs"):  # the wheel holds these, too
@@ -59,7 +59,7 @@ def clone(tmp_path_factory) -> launch_buttons.Repository:
     call("git", "init", "-q", "-b", "main", place)
     call(*git, "add", ".")
     call(*git, "commit", "-q", "-m", "as it stands")
-    return launch_buttons.Repository(f"file://{place}")
+    return f"file://{place}"
 
 
 def test_the_cell_installs_privlab_and_leaves_torch_alone(hosted, clone, tmp_path):
@@ -82,13 +82,13 @@ def test_the_cell_does_nothing_where_privlab_is(clone):
 
 
 def test_what_does_not_fit_is_told_and_torch_is_never_installed(monkeypatch, capsys):
-    monkeypatch.setattr(colab.metadata, "requires", lambda name: ["torch>=2", "packaging==21.0", "no-such-package"])
+    monkeypatch.setattr(doctor.metadata, "requires", lambda name: ["torch>=2", "packaging==21.0", "no-such-package"])
     monkeypatch.setenv("PIP_DRY_RUN", "1")  # should the constraint be lost, nothing here may change
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    colab.complete()
+    doctor.complete()
     said = capsys.readouterr().out
     assert said.startswith("privlab: no-such-package could not be installed beside what is here: ERROR: ")
-    monkeypatch.setattr(colab, "needed", lambda extra: [(Requirement("torch>=2"), "")])
+    monkeypatch.setattr(doctor, "needed", lambda extra: [(Requirement("torch>=2"), "")])
     with pytest.raises(RuntimeError, match="torch or torchvision is not installed here"):
-        colab.complete()
-    assert "packaging" in colab._install(["packaging==21.0"]), "pip is held to what is here, and another version is"
+        doctor.complete()
+    assert "packaging" in doctor._install(["packaging==21.0"]), "pip is held to what is here, and another version is"

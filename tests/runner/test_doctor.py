@@ -34,8 +34,8 @@ def test_what_cannot_be_imported_is_told_with_a_cure_and_the_others_go_on(monkey
 def test_a_card_is_named_and_a_machine_too_small_for_any_lab_is_broken(monkeypatch):
     monkeypatch.setattr(machine, "device", lambda: "cuda")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    card = SimpleNamespace(name="Some Card", total_memory=24e9)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda n: card)
+    about = SimpleNamespace(name="Some Card", total_memory=24e9)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda card: about)
     assert "Some Card with 24 GB" in found("device")[0][1]
     monkeypatch.setattr(machine, "memory", lambda: (1.0, 0.5))
     assert found("system")[-1] == ("BROKEN", "labs need 2 GB of memory, even at smoke")

@@ -11,11 +11,10 @@ import nbformat
 import pytest
 import zmq
 import zmq.asyncio
-from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.session import Session
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from privlab.runner import execution, static_pages
+from privlab.runner import execution, pairing
 
 HEAD = """\
 # %% [markdown]
@@ -50,14 +49,13 @@ def text_of(cell) -> str:
     return "".join(output.get("text", "") for output in cell.outputs)
 
 
-def test_a_green_lab_whose_explorer_leaves_its_page_beside_the_widget(lab, tmp_path, capsys):
+def test_a_green_lab_whose_explorer_leaves_its_page_beside_the_widget(lab, tmp_path):
     found, kept = lab(
         "import sys, os\nprint(profile, seed, device, sys.executable, os.getcwd(), os.environ['A'], sep='\\n')",
         "from privlab.notebook import widgets\n"
         "widgets.explore(lambda n, way: widgets.Sentence(f'{way} {n}'), start={'n': 2}, n=(1, 2, 3), way='ab')",
         out="{seed} of {weeks}.ipynb",  # papermill takes braces for a format
         environment={"A": "given"},
-        name="01_lab",
     )
     assert found["error"] is None and found["status"] == "ok" and found["peak_gb"] > 0
     assert sorted(found["controls"]) == ["n", "way"]
@@ -68,11 +66,9 @@ def test_a_green_lab_whose_explorer_leaves_its_page_beside_the_widget(lab, tmp_p
     about = kept.metadata.papermill
     assert about.input_path == "01_lab.py" and str(tmp_path) not in json.dumps(about)
     nbformat.validate(kept)
-    said = capsys.readouterr().out  # six cells and the run's own
-    assert re.search(r"^01_lab  \d+ s, cell 1 of 7, 01 · a lab$", said, re.MULTILINE)
     assert sorted(os.listdir(tmp_path)) == ["01_lab.py", "{seed} of {weeks}.ipynb"]
     (shown,) = kept.cells[-1].outputs
-    assert shown.data["text/html"].count("data-frame=") == 6 and static_pages.VIEW in shown.data
+    assert shown.data["text/html"].count("data-frame=") == 6 and pairing.VIEW in shown.data
     assert '<div data-frame="1-0"><p>a 2</p>' in shown.data["text/html"]
 
 
@@ -113,7 +109,7 @@ def test_a_cell_that_does_not_end_or_takes_the_kernel_with_it(lab, cell, why):
 
 
 def test_a_widget_is_its_html_and_one_without_goes():
-    view = {static_pages.VIEW: {"model_id": "one"}}
+    view = {pairing.VIEW: {"model_id": "one"}}
     outputs = [
         new_output("display_data", view | {"text/html": "<p>frames</p>", "text/plain": "Controls"}),
         new_output("display_data", view | {"text/plain": "a bar of progress"}),
@@ -122,8 +118,7 @@ def test_a_widget_is_its_html_and_one_without_goes():
     about = {"widgets": {"state": {}}, "papermill": {"version": "2"}}
     injected = new_code_cell("seed = 1", metadata={"tags": ["injected-parameters"]})
     notebook = new_notebook(cells=[injected, new_code_cell("...", outputs=outputs)], metadata=about)
-    static_pages.rest(notebook)
-    (cell,) = notebook.cells
+    (cell,) = pairing.without_kernel(notebook).cells
     assert [dict(o.get("data", {})) for o in cell.outputs] == [
         {"text/html": "<p>frames</p>", "text/plain": "Controls"},
         {},
@@ -159,15 +154,9 @@ def test_a_reply_whose_wake_up_got_lost_is_heard():
     assert asyncio.run(hears_after_a_lost_wakeup())
 
 
-def test_jupyter_finds_this_python_and_nothing_of_the_users(tmp_path, monkeypatch):
-    other = tmp_path / "kernels" / "python3"
-    other.mkdir(parents=True)
-    (other / "kernel.json").write_text(json.dumps({"argv": ["/usr/bin/other"], "display_name": "x", "language": "x"}))
-    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
-    before = dict(os.environ)
-    with execution.alone({"PRIVLAB_STRICT": "1"}) as settings:
-        assert KernelSpecManager().get_kernel_spec(execution.KERNEL).argv[0] == sys.executable
-        place = os.environ["JUPYTER_RUNTIME_DIR"]
-        assert os.environ["IPYTHONDIR"].startswith(place) and os.environ["PRIVLAB_STRICT"] == "1"
-        assert settings.KernelManager.transport == "ipc" and settings.KernelManager.ip.startswith(place)
-    assert dict(os.environ) == before and not os.path.exists(place)
+def test_a_kernel_is_this_python_in_a_folder_of_its_own_with_no_port_and_no_profile_of_the_user():
+    one, other = execution.Kernel(kernel_name="python3"), execution.Kernel(kernel_name="python3")
+    argv = one.format_kernel_cmd()
+    assert argv[0] == sys.executable and f"--ipython-dir={one.folder.name}" in argv
+    assert one.transport == "ipc" and one.ip.startswith(one.folder.name) and one.ip != other.ip
+    assert issubclass(one.client_factory, execution.PatientClient)

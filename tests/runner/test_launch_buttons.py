@@ -2,7 +2,6 @@
 
 import shutil
 from pathlib import Path
-from urllib.parse import unquote
 
 import nbformat
 import pytest
@@ -10,22 +9,20 @@ import yaml
 
 from privlab.__main__ import main
 from privlab.runner import launch_buttons, pairing
-from privlab.runner.launch_buttons import Repository
 
 ROOT = Path(__file__).parents[2]
 FILES = ("pyproject.toml", "CITATION.cff", "README.md")
 LABS = ("labs/00_start_here", "labs/deeper/04_gauss_newton")
-PLACE = Repository("https://github.com/someone/a-fork", "a/branch")
+ADDRESS = "https://github.com/someone/a-fork"
 
 
-def test_each_link_leads_to_the_lab_on_the_branch_and_without_an_address_nobody_is_sent_anywhere():
-    assert launch_buttons.repository(ROOT) is None and launch_buttons.links(None, "labs/05_april.ipynb") == {}
-    found = launch_buttons.links(PLACE, "labs/05_april.ipynb")
-    assert list(found) == ["Binder", "Colab", "Kaggle", "GitHub"]
-    assert found["GitHub"] == f"{PLACE.address}/blob/a/branch/labs/05_april.ipynb"
-    assert found["Binder"].endswith("/v2/gh/someone/a-fork/a%2Fbranch?urlpath=lab/tree/labs/05_april.ipynb")
-    for name in ("Colab", "Kaggle"):
-        assert unquote(found[name]).endswith("/someone/a-fork/blob/a/branch/labs/05_april.ipynb"), name
+def test_each_link_leads_to_the_lab_and_without_an_address_nobody_is_sent_anywhere():
+    assert launch_buttons.repository(ROOT) == "" and launch_buttons.links("", "labs/05_april.ipynb") == {}
+    found = launch_buttons.links(ADDRESS, "labs/05_april.ipynb")
+    assert found["GitHub"] == f"{ADDRESS}/blob/main/labs/05_april.ipynb"
+    assert found["Binder"].endswith("/v2/gh/someone/a-fork/main?urlpath=lab/tree/labs/05_april.ipynb")
+    assert found["Colab"].endswith("/someone/a-fork/blob/main/labs/05_april.ipynb")
+    assert found["Kaggle"].endswith(f"?src={found['GitHub']}")
 
 
 @pytest.fixture
@@ -39,7 +36,7 @@ def root(tmp_path):
 
 
 def state(root):
-    return {path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 def test_everything_follows_and_goes_back_to_the_byte(root, capsys):
@@ -48,25 +45,25 @@ def test_everything_follows_and_goes_back_to_the_byte(root, capsys):
         return capsys.readouterr().out
 
     before = state(root)
-    assert "no address yet" in run() and "wrote CITATION.cff" in run(PLACE.address, "--branch", PLACE.branch)
-    changed = {path.as_posix() for path, content in state(root).items() if content != before[path]}
+    assert "no address yet" in run() and "wrote CITATION.cff" in run(ADDRESS)
+    changed = {path for path, content in state(root).items() if content != before[path]}
     assert changed == {*FILES, *(f"{lab}.ipynb" for lab in LABS)}
-    assert launch_buttons.repository(root) == PLACE and run() == f"{PLACE.address}, branch {PLACE.branch}\n"
-    assert yaml.safe_load((root / "CITATION.cff").read_text())["repository-code"] == PLACE.address
-    assert launch_buttons.links(PLACE, launch_buttons.DOOR)["Colab"] in (root / "README.md").read_text()
+    assert run() == f"{ADDRESS}\n"
+    assert yaml.safe_load((root / "CITATION.cff").read_text())["repository-code"] == ADDRESS
+    assert launch_buttons.links(ADDRESS, launch_buttons.DOOR)["Colab"] in (root / "README.md").read_text()
     made = nbformat.read(root / f"{LABS[1]}.ipynb", as_version=4)
     nbformat.validate(made)
-    assert f"/blob/a/branch/{LABS[1]}.ipynb" in made.cells[0].source and "![" not in made.cells[0].source
-    assert launch_buttons.setup(PLACE) == next(cell.source for cell in made.cells if cell.cell_type == "code")
+    assert f"/blob/main/{LABS[1]}.ipynb" in made.cells[0].source and "![" not in made.cells[0].source
+    assert launch_buttons.setup(ADDRESS) == next(cell.source for cell in made.cells if cell.cell_type == "code")
     plain = [cell for cell in made.cells[1:] if "setup" not in cell.metadata.get("tags", [])]
     assert plain == pairing.notebook(root / f"{LABS[1]}.py").cells  # ids included
-    run("--none")
+    run("none")
     assert state(root) == before
 
 
-@pytest.mark.parametrize("wrong", [("someone/a-fork",), (PLACE.address, 'x"; y'), ("https://example.org/o/n",)])
+@pytest.mark.parametrize("wrong", ["someone/a-fork", f'{ADDRESS}"; y', "https://example.org/o/n"])
 def test_what_is_no_address_on_github_changes_nothing(root, wrong):
     before = state(root)
     with pytest.raises(ValueError, match=r"address='.*; try https://github.com/OWNER/NAME"):
-        launch_buttons.settle(root, Repository(*wrong))
+        launch_buttons.settle(root, wrong)
     assert state(root) == before

@@ -37,13 +37,11 @@ def labs(tmp_path):
     return tmp_path / "labs"
 
 
-def test_tags_sources_and_metadata_are_carried_over(labs):
+def test_tags_and_sources_are_carried_over_and_no_kernel_of_the_author_s_is(labs):
     made = pairing.notebook(labs / "01_lab.py")
     assert [cell.metadata.get("tags", []) for cell in made.cells] == [[], ["parameters"], ["solution"], [], []]
     assert made.cells[0].cell_type == "markdown" and made.cells[0].source == "# 01 · title"
-    assert made.metadata.kernelspec.name == "python3"  # whatever kernel the author's JupyterLab wrote into the source
-    assert set(made.metadata) == {"kernelspec", "language_info"}
-    assert pairing.as_bytes(made) == pairing.as_bytes(pairing.notebook(labs / "01_lab.py"))
+    assert made.metadata.kernelspec.name == "python3" and {*made.metadata} == {"kernelspec", "language_info"}
     nbformat.validate(made)
 
 
@@ -66,9 +64,7 @@ def test_pair_writes_what_is_stale_and_nothing_else(labs):
     assert stale() == [] == pairing.pair(labs)
     (labs / "01_lab.py").write_text(LAB.replace("42", "43"))
     assert stale() == [lab] == pairing.pair(labs)
-    notebook = nbformat.read(more, as_version=4)
-    notebook.cells[-1].outputs = [nbformat.v4.new_output("stream", text="42")]  # a committed output
-    nbformat.write(notebook, more)
+    more.write_text(more.read_text().replace('"outputs": []', '"outputs": [{}]'))  # a committed output
     (labs / "02_left_over.ipynb").write_text("{}")
     assert stale() == [more, labs / "02_left_over.ipynb"]
     assert pairing.pair(labs) == [more] and (labs / "02_left_over.ipynb").read_text() == "{}"

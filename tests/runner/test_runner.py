@@ -20,8 +20,6 @@ LONG = "import os, pathlib, time\npathlib.Path('pid').write_text(str(os.getpid()
 HEAD = """\
 # %% [markdown]
 # # {name}
-#
-# | smoke | {minutes} | {gb} GB |
 
 # %% tags=["parameters"]
 profile = "class"
@@ -31,10 +29,9 @@ device = "auto"
 """
 
 
-def write(folder: Path, name: str, *cells: str, minutes: float = 0.1, gb: float = 0.2) -> None:
+def write(folder: Path, name: str, *cells: str) -> None:
     folder.mkdir(exist_ok=True)
-    text = HEAD.format(name=name, minutes=minutes, gb=gb) + "".join(f"# %%\n{cell}\n\n" for cell in cells)
-    (folder / f"{name}.py").write_text(text)
+    (folder / f"{name}.py").write_text(HEAD.format(name=name) + "".join(f"# %%\n{cell}\n\n" for cell in cells))
 
 
 def plan(folder: Path, out: Path, **other) -> Plan:
@@ -57,7 +54,7 @@ def two_at_once(tmp_path_factory):
     write(labs, "00_slow", wait)
     write(labs, "01_bad", "1 / 0")
     write(labs, "02_env", f"import os\nfor name in {ENVIRONMENT}:\n    print(os.environ[name])")
-    made = plan(labs, out, jobs=2, seed=7)
+    made = plan(labs, out, jobs=2, extra={"seed": 7})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRIVLAB_STORE", "models")
         patch.chdir(folder)
@@ -66,7 +63,7 @@ def two_at_once(tmp_path_factory):
 
 def test_a_failed_lab_leaves_the_others_alone_and_each_gets_its_share_of_cores(two_at_once):
     made, results = two_at_once
-    assert [*results.items()] == [(name, json.loads((made.out / f"{name}.json").read_text())) for name in results]
+    assert results == {name: json.loads((made.out / f"{name}.json").read_text()) for name in results}
     assert [(name, result["status"]) for name, result in results.items()] == [
         ("00_slow", "ok"), ("01_bad", "failed"), ("02_env", "ok"),
     ]  # fmt: skip
@@ -81,7 +78,7 @@ def test_a_failed_lab_leaves_the_others_alone_and_each_gets_its_share_of_cores(t
 def test_resume_runs_what_failed_and_what_changed(two_at_once, capsys, monkeypatch, tmp_path):
     made, before = two_at_once
     labs = made.labs[0].path.parent
-    monkeypatch.setattr(runner, "package", lambda: "another")
+    monkeypatch.setattr(runner.metadata, "version", lambda package: "another")
     assert made.saved(made.labs[0]) is None
     monkeypatch.undo()
     monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
@@ -89,11 +86,12 @@ def test_resume_runs_what_failed_and_what_changed(two_at_once, capsys, monkeypat
     assert made.saved(made.labs[0]) is None
     monkeypatch.undo()
     assert made.saved(made.labs[0]) == before["00_slow"]
-    for changed in (dict(seed=8), dict(seed=7, device="cpu"), dict(seed=7, profile="gpu")):
-        assert plan(labs, made.out, **changed).saved(made.labs[0]) is None
+    for changed in ({"seed": 8}, {"seed": 7, "device": "cpu"}):
+        assert plan(labs, made.out, extra=changed).saved(made.labs[0]) is None
+    assert plan(labs, made.out, extra={"seed": 7}, profile="gpu").saved(made.labs[0]) is None
     write(labs, "01_bad", "1 / 1")
     write(labs, "02_env", "'changed'")
-    after = runner.executed(plan(labs, made.out, jobs=2, seed=7, resume=True))
+    after = runner.executed(plan(labs, made.out, jobs=2, extra={"seed": 7}, resume=True))
     assert capsys.readouterr().out.count("not run again") == 1 and after["00_slow"] == before["00_slow"]
     assert after["01_bad"]["status"] == after["02_env"]["status"] == "ok"
     assert kept(made, "02_env").cells[-1].source == "'changed'"
@@ -138,12 +136,3 @@ def test_labs_do_not_outlive_a_runner_that_was_killed(tmp_path):
     process.kill()
     process.wait()
     assert psutil.wait_procs(family, timeout=60)[1] == []
-
-
-def test_the_cost_of_a_plan_by_hand(tmp_path, monkeypatch):
-    for i, (minutes, gb) in enumerate([(10, 2.0), (3, 1.5), (2, 1.0)]):
-        write(tmp_path, f"0{i}_lab", "1", minutes=minutes, gb=gb)
-    monkeypatch.setattr(machine, "memory", lambda: (4.0, 3.0))
-    one, two = (plan(tmp_path, tmp_path, jobs=jobs).cost for jobs in (1, 2))
-    assert one == "rough cost: 15.0 min, at most 2.0 GB of memory (3.0 of 4.0 GB are free)"
-    assert two.startswith("rough cost: 10.0 min, at most 3.5 GB") and "fewer --jobs need less" in two

@@ -34,7 +34,6 @@ def printed(text):
         (f"## A part\n\nShort.\n\n{LONG}", "## A part\n\nShort.", LONG),
         (f"### Exercise 1: what?\n\n{LONG}", f"### Exercise 1: what?\n\n{LONG}", ""),
         ("Short.\n\n<details><summary>Hint</summary>Look\n\nthere.</details>", "Short.", ""),
-        ("| profile | minutes |\n|---|---|", "", "| profile | minutes |\n|---|---|"),
         ("Go on with [lab 05](../05_lab.ipynb).", "Go on with lab 05.", ""),
     ],
 )
