@@ -53,9 +53,9 @@ here = private_people.People(seed, **size.settings["stage"], device=device)
 
 # %%
 branched = here.network("repvgg").model(0).double()
-folded = models.repvgg.fold(branched)
+folded = models.skip_connections.fold(branched)
 print(
-    "branches:", models.repvgg.branches(branched), "->", models.repvgg.branches(folded)
+    "branches:", models.skip_connections.branches(branched), "->", models.skip_connections.branches(folded)
 )
 
 # %% [markdown]

@@ -5,7 +5,6 @@ from . import (
     position_embeddings,
     pretrained_networks,
     representations,
-    repvgg,
     skip_connections,
     zoo,
 )
@@ -19,7 +18,6 @@ __all__ = [
     "position_embeddings",
     "pretrained_networks",
     "representations",
-    "repvgg",
     "sized",
     "skip_connections",
     "zoo",

@@ -34,45 +34,37 @@ __all__ = ["PATTERNS", "STEPS", "Block", "Morph", "Step", "build", "outline", "v
 
 
 def build(
-    step: int,
-    num_classes: int = 10,
-    stem: str = "table9",
-    width: float = 1.0,
-    depths: tuple[int, ...] | None = None,
-    seed: int = 0,
-    draw: str = "pytorch",
-    **changes: Any,
-) -> Morph:
+    step: int, num_classes: int = 10, width: float = 1.0, depths: tuple[int, ...] | None = None, seed: int = 0,
+    draw: str = "pytorch", **changes: Any,
+) -> Morph:  # fmt: skip
     """The network of a step, fresh, in eval mode, with CIFAR-10's preprocessing.
 
     step: 1 to 14.  changes: see `variant`.
-    stem: "table9", or "cifar": a 3 x 3 stem of stride 1 where the table prints the 7 x 7, and no pooling anywhere. (Table 9 prints the
-        7 x 7; the 23.52 million parameters of section 3.2 are a ResNet-50's with the 3 x 3.)
     width: factor on all channels.  depths: blocks of each of the four stages, in place of the step's own.
     draw: how all convolutions of all steps are drawn; one way for all, or it would be a fifteenth difference (timm's ResNet and ConvNeXt
         have two). The paper does not say; "pytorch" is what a network has that nobody initialised, of variance 1 / (3 fan-in), biases
         too; "he" has 2 / fan-in, biases zero (He et al. 2015).
-    Raises ValueError for a step outside 1 to 14, another stem, and as `variant` does.
+    Raises ValueError as `variant` does.
     """
-    if stem not in ("table9", "cifar"):
-        raise ValueError(
-            f'stem={stem!r} is not known; use "table9" (as printed) or "cifar" (3 x 3, stride 1, no pooling)'
-        )
     chosen = variant(step, **changes)
     dims = tuple(round(width * dim) for dim in chosen.dims)
     chosen = replace(chosen, dims=dims, depths=tuple(depths or chosen.depths))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds every GPU too
-        return Morph(chosen, num_classes, stem, draw).eval()
+        model = Morph(chosen, num_classes)
+        for module in model.modules():
+            if isinstance(module, nn.Conv2d):
+                _draw(module, draw)
+    return model.eval()
 
 
 class Morph(nn.Module):
     """A step's network.  step: with the widths and depths that were built.  normalise: its preprocessing."""
 
-    def __init__(self, step: Step, num_classes: int, stem: str, draw: str) -> None:
+    def __init__(self, step: Step, num_classes: int) -> None:
         super().__init__()
         self.step, self.normalise = step, NORMALISE["cifar10"]
-        self.stem = _stem(step, stem)
+        self.stem = _stem(step)
         rates = iter(torch.linspace(0, step.drop_path, sum(step.depths), device="cpu").tolist())
         stages: list[Any] = []
         dim_in = step.dims[0]
@@ -80,11 +72,8 @@ class Morph(nn.Module):
             stages.append(_stage(step, dim_in, dim, [next(rates) for _ in range(depth)], first=number == 0))
             dim_in = stages[-1].blocks[-1].out
         self.stages = nn.Sequential(*stages)
-        self.norm = _norm(step, dim_in, "1" if step.downsampling == "between stages" else "0")
+        self.norm = _norm(step, dim_in, there=step.downsampling == "between stages")
         self.fc = nn.Linear(dim_in, num_classes)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                _draw(module, draw)
 
     def forward_features(self, x: Tensor, stages: int = 4) -> Tensor:
         """The map behind so many stages: (batch, channels, height, width)."""
@@ -112,15 +101,16 @@ class Block(nn.Module):
         if stride > 1 or dim_in != self.out:
             projection = nn.Conv2d(dim_in, self.out, 1, stride, bias=step.bias)
             self.shortcut = _chain(conv=projection, norm=_norm(step, self.out))
+        norms, activations = ([digit == "1" for digit in digits] for digits in (step.norms, step.activations))
         self.conv1 = first(dim_in, hidden[0])
-        self.norm1, self.act1 = _norm(step, hidden[0], step.norms[0]), _activation(step, step.activations[0])
+        self.norm1, self.act1 = _norm(step, hidden[0], norms[0]), _activation(step, activations[0])
         self.conv2 = second(*hidden)
-        self.norm2, self.act2 = _norm(step, hidden[1], step.norms[1]), _activation(step, step.activations[1])
+        self.norm2, self.act2 = _norm(step, hidden[1], norms[1]), _activation(step, activations[1])
         self.conv3 = pointwise(hidden[1], self.out)
-        self.norm3 = _norm(step, self.out, step.norms[2])
+        self.norm3 = _norm(step, self.out, norms[2])
         self.scale = None if step.layer_scale is None else nn.Parameter(torch.full((self.out,), step.layer_scale))
         self.drop_path = DropPath(drop_path) if drop_path else nn.Identity()
-        self.act3 = _activation(step, step.activations[2])
+        self.act3 = _activation(step, activations[2])
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.act1(self.norm1(self.conv1(x)))
@@ -145,14 +135,14 @@ def _stage(step: Step, dim_in: int, dim: int, drop_paths: list[float], first: bo
     return _chain(downsample=downsample, blocks=nn.Sequential(*blocks))
 
 
-def _norm(step: Step, dim: int, there: str = "1") -> nn.Module:
-    if there == "0":
+def _norm(step: Step, dim: int, there: bool = True) -> nn.Module:
+    if not there:
         return nn.Identity()
     return nn.BatchNorm2d(dim) if step.norm == "bn" else LayerNorm2d(dim, eps=1e-6)
 
 
-def _activation(step: Step, there: str) -> nn.Module:
-    if there == "0":
+def _activation(step: Step, there: bool) -> nn.Module:
+    if not there:
         return nn.Identity()
     return {"relu": nn.ReLU(), "gelu": nn.GELU(), "softplus": nn.Softplus(step.sharpness)}[step.activation]
 
@@ -162,14 +152,14 @@ def _spatial(step: Step, stride: int, dim_in: int, dim: int) -> nn.Conv2d:
     return nn.Conv2d(dim_in, dim, step.kernel, stride, step.kernel // 2, groups=groups, bias=step.bias)
 
 
-def _stem(step: Step, kind: str) -> nn.Sequential:
+def _stem(step: Step) -> nn.Sequential:
     """Convolution, norm, and what is left of activation and pooling."""
-    side, stride, padding = (4, 4, 0) if step.patchify else (7, 2, 3) if kind == "table9" else (3, 1, 1)
+    side, stride, padding = (4, 4, 0) if step.patchify else (7, 2, 3)
     return _chain(
         conv=nn.Conv2d(3, step.dims[0], side, stride, padding, bias=step.bias),
         norm=_norm(step, step.dims[0]),
-        act=_activation(step, "1" if step.stem_activation else "0"),
-        pool=nn.MaxPool2d(3, 2, 1) if step.pool and kind == "table9" else nn.Identity(),
+        act=_activation(step, step.stem_activation),
+        pool=nn.MaxPool2d(3, 2, 1) if step.pool else nn.Identity(),
     )
 
 

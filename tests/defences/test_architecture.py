@@ -18,7 +18,7 @@ LABELS = torch.arange(16) % 3
 BUILD = {
     "resnet18": dict(layers=(1, 1, 2, 2), channels=(8, 8, 12, 16), num_classes=3),
     "densenet121": dict(growth_rate=8, block_config=(1, 1, 2, 3), num_classes=3),
-    "ir18": dict(widths=(4, 4, 8, 8), image_size=32, num_classes=3),
+    "ir152": dict(layers=(1, 1, 1, 1), image_size=32, num_classes=3),
     "vit_cifar": dict(embed_dim=16, depth=4, num_heads=2, num_classes=3),
 }
 
@@ -40,7 +40,7 @@ def fit(model, *defences, recipe=RECIPE):
 CASES = [
     (architecture.rolss(), "resnet18", [(4, 0)]),
     (architecture.rolss(), "densenet121", [(4, 0)]),
-    (architecture.rolss(), "ir18", [(4, 0)]),
+    (architecture.rolss(), "ir152", [(4, 0)]),
     (architecture.rolss(), "vit_cifar", [(1, 0)]),
     (architecture.rolss_plus(), "resnet18", [(4, 0), (3, 0, 0.1)]),
     (architecture.ssf(), "resnet18", [(4, 0.2)]),
@@ -72,8 +72,7 @@ def test_tts_is_full_first_and_cut_afterwards_with_the_weights_of_the_first_stag
     recipe = replace(RECIPE, epochs=3)
     defences = (architecture.tts(2, 1),)
     training.fit(model, (PIXELS, LABELS), recipe, seed=0, defences=defences, watch=watch, progress=False)
-    full = {1: 1, 2: 1, 3: 2, 4: 2}
-    assert forms == [full, full, {1: 1, 2: 1, 3: 2}]
+    assert forms == [[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3]]
 
     first, kept = build(), []
     training.fit(

@@ -24,7 +24,7 @@ BUILD = {
     "resnet18": dict(layers=(1, 1, 1, 1), channels=(8, 8, 12, 16), num_classes=3),
     "densenet121": dict(growth_rate=8, block_config=(1, 1, 1, 2), num_classes=3),
     "vgg_narrow": dict(num_classes=3),
-    "ir18": dict(widths=(4, 4, 8, 8), image_size=32, num_classes=3),
+    "ir152": dict(layers=(1, 1, 1, 1), image_size=32, num_classes=3),
     "vit_cifar": dict(embed_dim=16, depth=2, num_heads=2, num_classes=3),
 }
 

@@ -100,8 +100,3 @@ def test_a_pass_leaves_no_trace_in_buffers_and_caches(stirred):
     before = dict(norm.named_buffers())
     stateless(norm)(torch.rand(2, CHANNELS, 3, 3))
     assert all(norm.get_buffer(n) is b for n, b in before.items()) and norm.num_batches_tracked == 0
-
-
-def test_a_batch_of_one_value_a_channel_is_told():
-    with pytest.raises(ValueError, match=r"BatchNorm sees a single value a channel .*use model.eval\(\), or 2 images"):
-        stateless(nn.Sequential(nn.BatchNorm2d(CHANNELS)))(torch.rand(1, CHANNELS, 1, 1))

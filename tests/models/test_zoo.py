@@ -9,7 +9,6 @@ from torch import nn
 
 from privlab import models
 from privlab.attacks.gradient_inversion import label_recovery
-from privlab.data import NORMALISE
 from privlab.leak import observe
 from privlab.models import april, position_embeddings, representations
 
@@ -72,13 +71,6 @@ def test_the_papers_models_by_their_counts(name, count):
     with torch.device("meta"):
         model = models.build(name)
     assert sum(p.numel() for p in model.parameters()) == count
-
-
-@pytest.mark.parametrize("name", ["resnet_cifar", "swin_cifar", "vit_cifar", "convnext_cifar"])
-def test_the_small_ones_are_small_and_timms(name):
-    model = models.build(name, num_classes=7)
-    assert type(model).__module__.startswith("timm.") and sum(p.numel() for p in model.parameters()) < 8e6
-    assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 7) and model.normalise == NORMALISE["cifar10"]
 
 
 def test_the_stem_for_small_images_keeps_their_size():
@@ -150,11 +142,9 @@ def test_a_bottleneck_lets_few_numbers_through_and_leaves_the_rest_alone(name):
     [
         (lambda: models.build("resnet5"), "'resnet5' is not in the zoo; nearest: resnet50"),
         (lambda: models.build("vit_cifar", img_size=30), "img_size=30 is no multiple of patch_size=8; try 32"),
-        (lambda: models.build("vit_cifar", embed_dim=65), "embed_dim=65 does not split into num_heads=4"),
-        (lambda: models.build("vit_cifar", bottleneck=384), "the head sees 384 features; give 1 to 383"),
         (lambda: models.build("deit_tiny_distilled_patch16_224", bottleneck=3), "by one Linear layer .*'head_dist'"),
-        (lambda: models.build("vit_cifar", num_classes=0, bottleneck=3), "built with num_classes, 1 or more"),
-        (lambda: models.build("resnet18", position="random"), "ResNet has no position embedding .*try a ViT"),
+        (lambda: models.build("vit_cifar", num_classes=0, bottleneck=3), "does not answer by one Linear layer"),
+        (lambda: models.build("resnet18", position="random"), "ResNet has no position embedding; try a ViT"),
         (lambda: april.build("c"), "architecture='c'; try 'a'"),
         (lambda: april.build("a", position="circle"), "position='circle' is no position embedding"),
         (lambda: april.build("b", position="low_rank", position_rank=17), "position_rank=17 is no rank .*try 1 to 16"),
