@@ -1,4 +1,7 @@
-"""One door to every victim: timm's models by their own names, small members of the same families for 32 x 32 images, one for faces."""
+"""One door to every victim: timm's models by their own names, small members of the same families for 32 x 32 images, one for faces.
+
+And one network trained on ImageNet that an attacker brings along: a prior for GradViT, and features to compare images by.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 
 import timm
 import torch
+from safetensors.torch import load_file
 from timm.layers import ClassifierHead
 from timm.layers.activations import HardSigmoid
 from timm.models.resnet import ResNet
@@ -15,8 +19,8 @@ from timm.models.vgg import VGG
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
-from privlab.data import NORMALISE, Normalise
-from privlab.models import ir_resnet, morph, morph_steps, position_embeddings, representations, skip_connections
+from privlab.data import NORMALISE, Normalise, sources
+from privlab.models import ir_resnet, morph, position_embeddings, representations, skip_connections
 from privlab.models.forward import preprocessing
 
 # Victims for 32 x 32 images: timm's classes by timm's names, with what differs and the preprocessing. The small ones fit a laptop; the
@@ -81,8 +85,8 @@ def build(
     Raises ValueError for a name that is not there, with the nearest, and for settings that do not fit the model.
     """
     changes |= {} if num_classes is None else {"num_classes": num_classes}
-    if name in morph_steps.NAMES:
-        model: Any = morph.build(morph_steps.NAMES[name], seed=seed, **changes)
+    if name in morph.NAMES:
+        model: Any = morph.build(morph.NAMES[name], seed=seed, **changes)
     else:
         model = _drawn(name, seed, changes)
     if bottleneck is not None:
@@ -105,11 +109,21 @@ def sized(name: str, side: int) -> dict[str, int]:
     return {"img_size": side} if fixed and settings.get("img_size") != side else {}
 
 
+def efficientnet_lite0() -> Any:
+    """EfficientNet-lite0 trained on ImageNet (49 BatchNorm layers), in eval mode and frozen, its preprocessing in `.normalise`."""
+    state = load_file(sources.fetch("efficientnet_lite0") / "tf_efficientnet_lite0.safetensors")
+    with torch.device("meta"):  # draws no weights, so it leaves the caller's generator alone
+        network: Any = timm.create_model("tf_efficientnet_lite0")
+    network.load_state_dict(state, assign=True)
+    network.normalise = Normalise((127 / 255,) * 3, (128 / 255,) * 3)  # (255 x - 127) / 128 of pixels x in [0, 1]
+    return network.eval().requires_grad_(False)
+
+
 def _drawn(name: str, seed: int, changes: dict[str, Any]) -> Any:
     """A model of timm's, or one of `_OURS`, with its preprocessing."""
     timm_name, settings = _NAMED.get(name, (name, {}))
     if name not in _OURS and not timm.is_model(timm_name):
-        known = [*_NAMED, *_OURS, *morph_steps.NAMES, *timm.list_models()]
+        known = [*_NAMED, *_OURS, *morph.NAMES, *timm.list_models()]
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         raise ValueError(f"name={name!r} is not in the zoo; nearest: {', '.join(near) or 'see timm.list_models()'}")
     settings = {**settings, **changes}

@@ -1,4 +1,4 @@
-from . import batches, queries, shadow_models, trainer
+from . import batches, shadow_models, trainer
 from .recipes import RECIPES, History, Recipe
 from .trainer import evaluate, fit, logits, subset, victim
 
@@ -10,7 +10,6 @@ __all__ = [
     "evaluate",
     "fit",
     "logits",
-    "queries",
     "shadow_models",
     "subset",
     "trainer",

@@ -50,13 +50,13 @@ def fit(
     defences: of `privlab.defences`, such as (architecture.rolss(), regularisers.bido(0.1, 2)); the model has their form afterwards. When
         its form changes on the way, the optimiser keeps what it knows of the parameters that are left.
     sample: how many images the curves are measured on after each epoch, of `images` and of `test` each, drawn by the seed.
-    run: where to keep a checkpoint each epoch. Call again with a fresh model and the same arguments to go on after an interruption; a
-        complete run is loaded and nothing is trained.
+    run: where to keep a checkpoint each epoch, under a config of all that the training depends on. Call again with a fresh model and the
+        same arguments to go on after an interruption; a complete run is loaded and nothing is trained.
     watch: called with the number of epochs done after each of them, before the epoch is kept. It may draw and measure as it likes.
     Each epoch sees each image once; a last batch of one image joins the batch before it, since BatchNorm cannot take it. The caller's
     random states stay as they are.
-    Raises ValueError for labels that the model has no class for, a batch larger than the set, a run that holds another training, defences
-    that do not fit the training or each other; FloatingPointError when the loss is no longer a number.
+    Raises ValueError for labels that the model has no class for, a batch larger than the set, defences that do not fit the training or
+    each other; FloatingPointError when the loss is no longer a number.
     """
     train, held_out = batches.pair(images), None if test is None else batches.pair(test)
     device = next(model.parameters()).device
@@ -66,9 +66,7 @@ def fit(
     if (low := int(train[1].min())) < 0 or int(train[1].max()) >= classes:
         raise ValueError(f"labels go from {low} to {train[1].max()}; this model knows the classes 0 to {classes - 1}")
     defence.check(defences, model, recipe, n)
-    history, states = History(), dict[str, dict[str, Tensor]]()
-    if run:
-        history, states = _kept(run, _settings(recipe, seed, train, held_out, sample, defences))
+    history, states = _kept(run) if run else (History(), {})
     begun = len(history.lr)
     # the form first: what a run holds was written behind its last epoch
     defence.shaped(model, defences, max(0, begun - 1), seed)
@@ -82,11 +80,10 @@ def fit(
     curves = {"train": batches.sample(train, sample, seed)}
     if held_out is not None:
         curves["test"] = batches.sample(held_out, sample, seed)
-    title = f"{type(model).__name__} on {n:,}"
-    bar = tqdm(total=recipe.epochs, initial=begun, desc=title, unit="epoch", disable=not progress, leave=False)
-    with _own_generators(device), bar:
+    bar = dict(initial=begun, total=recipe.epochs, unit="epoch", disable=not progress, leave=False)
+    with _own_generators(device):
         try:
-            for epoch in range(begun, recipe.epochs):
+            for epoch in tqdm(range(begun, recipe.epochs), f"{type(model).__name__} on {n:,}", **bar):
                 began = time.perf_counter()
                 if defence.shaped(model, defences, epoch, seed):
                     optimiser = _carried(optimiser, _optimiser(recipe, model))
@@ -98,17 +95,14 @@ def fit(
                     getattr(history, f"{name}_accuracy").append(accuracy)
                 history.seconds.append(time.perf_counter() - began)
                 if not math.isfinite(history.objective[-1] + history.train_loss[-1]):
-                    raise FloatingPointError(
-                        f"the loss is {history.objective[-1]} in epoch {epoch + 1} of {recipe.epochs}: training diverged at "
-                        f"lr={recipe.lr:g}; try lr={recipe.lr / 10:g}, or clip_norm=1.0"
-                    )
+                    where = f"the loss is {history.objective[-1]} in epoch {epoch + 1} of {recipe.epochs}"
+                    raise FloatingPointError(f"{where}: training diverged; try lr={recipe.lr / 10:g}, or clip_norm=1.0")
                 if watch:
                     watch(epoch + 1)
                 if run and epoch + 1 < recipe.epochs:
                     past = {k: torch.tensor(v, dtype=torch.float64) for k, v in dataclasses.asdict(history).items()}
                     state = {"model": model.state_dict(), "optimiser": memory(optimiser), "history": past}
                     run.save("checkpoint", joined(state))  # in one file, since files are whole one by one
-                bar.update()
         finally:
             model.eval()
     spent = {name: what for each in defences for name, what in each.record(recipe, n).items()}
@@ -142,9 +136,11 @@ def victim(
     built.normalise = source.normalise
     members, held_out = subset(source, images), None if test is None else subset(load_images(data, "test"), range(test))
     shapes = {n: tuple(t.shape) for n, t in built.state_dict().items()}
+    # sets stand by their contents, not by what they are called
+    sets = {part: some and [len(some[1]), digest(*some)] for part, some in (("images", members), ("test", held_out))}
     settings = {
         "model": {"name": name, **changes, "structure": key({"": f"{built}{shapes}{built.normalise}"})},
-        "training": _settings(recipe, seed, members, held_out, sample),
+        "training": {"format": FORMAT, "recipe": recipe.settings(), "seed": seed, "sample": sample, **sets},
     }
     run = keyed("victim", settings, format=FORMAT, device=device)
     reused = run.complete
@@ -283,27 +279,9 @@ def _carried(before: torch.optim.Optimizer, after: torch.optim.Optimizer) -> tor
     return after
 
 
-def _kept(run: Run, settings: dict[str, Any]) -> tuple[History, dict[str, dict[str, Tensor]]]:
-    """What a run holds of this training so far: its history, and the states of model and optimiser."""
-    if "training" not in run.names():
-        run.note("training", settings)
-    earlier = run.read("training")
-    if other := [n for n in {**earlier, **settings} if key({"": earlier.get(n)}) != key({"": settings.get(n)})]:
-        raise ValueError(
-            f"run: {run!r} of a training with {other[0]}={earlier.get(other[0])!r}, not {settings.get(other[0])!r}; "
-            "give each training a run with a config of its own"
-        )
+def _kept(run: Run) -> tuple[History, dict[str, dict[str, Tensor]]]:
+    """What a run holds of its training so far: the history, and the states of model and optimiser."""
     if "history" in run.names():
         return History(**run.read("history")), {"model": run.load("weights")}
     parts = parted(run.load("checkpoint")) if "checkpoint" in run.names() else {}
     return History(**{name: tensor.tolist() for name, tensor in parts.pop("history", {}).items()}), parts
-
-
-def _settings(
-    recipe: Recipe, seed: int, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor] | None, sample: int,
-    defences: Sequence[Defence] = (),
-) -> dict[str, Any]:  # fmt: skip
-    """What weights and history depend on beside the model, as JSON; sets stand by their contents, not by what they are called."""
-    sets = {name: some and [len(some[1]), digest(*some)] for name, some in (("images", train), ("test", test))}
-    settings = {"format": FORMAT, "recipe": recipe.settings(), "seed": seed, "sample": sample, **sets}
-    return settings | ({"defences": [each.settings() for each in defences]} if defences else {})

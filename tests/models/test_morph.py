@@ -14,10 +14,10 @@ from weights import same
 from privlab import models
 from privlab.leak import observe
 from privlab.ledger import papers
-from privlab.models import morph, morph_steps, parts
+from privlab.models import morph, parts
 
 SMALL = dict(width=0.125, depths=(1, 1, 1, 1))
-each_step = pytest.mark.parametrize("step", morph_steps.STEPS)
+each_step = pytest.mark.parametrize("step", morph.STEPS)
 
 
 def shaken(model: nn.Module, seed: int = 0) -> nn.Module:
@@ -175,7 +175,7 @@ def test_the_zoo_knows_it_by_name_and_parts_by_theirs():
 @pytest.mark.parametrize("step", range(2, 15))
 def test_each_step_says_what_it_changes_and_changes_what_table_9_marks(step):
     marked = set(printed(step, 3)["changed"].split()) | set(printed(step, 0)["changed"].split())
-    before, after = morph_steps.STEPS[step - 1], morph_steps.STEPS[step]
+    before, after = morph.STEPS[step - 1], morph.STEPS[step]
     words = dict(stem="convolution of the stem" if step == 4 else "", repeats="blocks", block="", maxpool="pooling")
     words |= dict(stem_activation="activation in the stem", activation="kind of activation", fewer_norms="norms")
     words |= dict(fewer_activations="activations", norm="kind of norm", conv_bias="bias", sep_down="downsampling")
@@ -203,7 +203,7 @@ def test_outline_reads_the_built_network():
     "call, message",
     [
         (lambda: morph.build(15), r"step=15 is none of the fourteen; give 1 \(ResNet-50\) to 14"),
-        (lambda: morph_steps.variant(4, activations="11"), r"activations='11' is not known; use '000' or '001'"),
+        (lambda: morph.variant(4, activations="11"), r"activations='11' is not known; use '000' or '001'"),
     ],
 )
 def test_bad_input(call, message):

@@ -230,15 +230,6 @@ def test_a_killed_process_loses_an_epoch_at_most(tmp_path, epochs):
     assert same(resumed, whole)
 
 
-def test_a_run_of_another_training_is_refused(tmp_path):
-    run = compute.Run("victim", {}, tmp_path)
-    fit(tiny(), BUSY, run=run)
-    others = dict(recipe=replace(BUSY, lr=0.02), seed=1, images=(255 - PIXELS, LABELS), test=SET, sample=3)
-    for name, value in others.items():
-        with pytest.raises(ValueError, match=rf"run: .* of a training with {name}=.*give each training a run"):
-            fit(tiny(), **{"recipe": BUSY, name: value}, run=run)
-
-
 # -- history ------------------------------------------------------------------------------------------------------------------
 
 
@@ -300,12 +291,9 @@ def test_what_cannot_be_trained_is_named(more, says):
 def test_divergence_says_where_and_what_to_try(tmp_path):
     recipe = Recipe(epochs=3, batch_size=8, optimiser="sgd", lr=1e30)
     run = compute.Run("victim", {}, tmp_path)
-    with pytest.raises(
-        FloatingPointError,
-        match=r"the loss is .* in epoch 1 of 3: training diverged at lr=1e\+30; try lr=1e\+29, or clip",
-    ):
+    with pytest.raises(FloatingPointError, match=r"in epoch 1 of 3: training diverged; try lr=1e\+29, or clip"):
         fit(linear(torch.float32), recipe, run=run)
-    assert run.names() == ["training"]  # what diverged is no checkpoint
+    assert run.names() == []  # what diverged is no checkpoint
 
 
 # -- victims ------------------------------------------------------------------------------------------------------------------
