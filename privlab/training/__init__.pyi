@@ -1,10 +1,9 @@
 from . import batches, shadow_models, trainer
-from .recipes import RECIPES, History, Recipe
+from .recipes import RECIPES, Recipe
 from .trainer import evaluate, fit, logits, subset, victim
 
 __all__ = [
     "RECIPES",
-    "History",
     "Recipe",
     "batches",
     "evaluate",

@@ -1,10 +1,10 @@
-"""How to train and how it went, as data: the papers' recipes, two of our own for small models, and a history an epoch."""
+"""How to train, as data: the papers' recipes, and some of our own for small models."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -92,25 +92,6 @@ RECIPES: dict[str, Recipe] = {
     "identities_smoke": Recipe(epochs=8, batch_size=10, lr=2e-3, warmup_epochs=1, augment="crop_flip"),
     "digits": Recipe(epochs=6, batch_size=64, lr=2e-3, warmup_epochs=0.5),
 }
-
-
-@dataclass
-class History:
-    """What a training was like, one number an epoch; `dataclasses.asdict` makes it plain JSON.
-
-    objective: mean of the loss that was minimised, over the batches as they were mixed, smoothed and augmented, in train mode.
-    train_loss, train_accuracy, test_loss, test_accuracy: cross-entropy and share of right answers after the epoch, in eval mode, on
-        images as they are: samples of the training and of the test images (see `fit`). Without a test set its lists stay empty.
-    lr: the learning rate of the epoch's first step.  seconds: what the epoch took, measuring included.
-    """
-
-    objective: list[float] = field(default_factory=list)
-    train_loss: list[float] = field(default_factory=list)
-    train_accuracy: list[float] = field(default_factory=list)
-    test_loss: list[float] = field(default_factory=list)
-    test_accuracy: list[float] = field(default_factory=list)
-    lr: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
 
 
 def named(recipe: Recipe | str, device: str | torch.device = "cpu", defences: Sequence[Any] = ()) -> Recipe:

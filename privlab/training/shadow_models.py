@@ -25,7 +25,6 @@ from privlab.training.defence import Defence
 from privlab.training.recipes import Recipe, named
 
 FORMAT = 1  # raise it when the same settings begin to give other logits
-SAMPLE = 64  # members that the curve of each epoch is measured on; the accuracies that matter come from the logits
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -174,8 +173,8 @@ def train(fleet: Fleet, model: int) -> None:
 
     members = batches.subset((fleet.pixels, fleet.labels), fleet.keep[model])
     trainer.fit(
-        built, members, Recipe(**settings["recipe"]), seed=_seed(settings, model), defences=fleet.defences,
-        sample=SAMPLE, run=run, watch=watch, progress=False,
+        built, members, Recipe(**settings["recipe"]), seed=_seed(settings, model), defences=fleet.defences, run=run,
+        watch=watch, progress=False,
     )  # fmt: skip
 
 

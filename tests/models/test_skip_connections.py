@@ -1,7 +1,6 @@
 """Skip connections scaled and removed: against stock models, against blocks computed by hand, against counts by hand."""
 
 import copy
-import json
 import pickle
 
 import pytest
@@ -257,16 +256,7 @@ def test_the_first_quarter_of_a_vit(depth, first):
     ]
 
 
-# -- zoo, store, bad input -------------------------------------------------------------------------------------------------------
-
-
-def test_the_zoo_cuts_what_it_builds():
-    settings = dict(channels=(8, 16, 32, 64), in_chans=1, num_classes=5, seed=3, zero_init_last=False)
-    plain = models.build("resnet18", **settings)
-    cut = models.build("resnet18", skips=json.loads("[[4, 0], [3, 0, 0.1], [2, 0.2]]"), **settings)
-    assert skip_connections.stages(cut) == [1, 2, 3] and cut.layer2[1].downsample[-1].k == 0.2
-    assert cut.normalise == plain.normalise and not cut.training
-    assert same(cut, {name: plain.state_dict()[name] for name in cut.state_dict()})
+# -- bad input -----------------------------------------------------------------------------------------------------------------
 
 
 def test_what_cannot_be_cut_is_told(small):
@@ -284,8 +274,6 @@ def test_what_cannot_be_cut_is_told(small):
         with pytest.raises(ValueError, match=says):
             scaled(model, stage, k)
     with torch.device("meta"):
-        for name in ("vgg11", "swin_tiny_patch4_window7_224", "coatnet_0_rw_224", "efficientnetv2_s", "morph_1"):
-            with pytest.raises(
-                ValueError, match=r"no skip connections, or some that are not known here.*ResNet, DenseNet"
-            ):
+        for name in ("vgg11", "coatnet_0_rw_224", "efficientnetv2_s", "repvgg_a0"):
+            with pytest.raises(ValueError, match="no skip connections, or some that are not known here"):
                 skip_connections.stages(models.build(name))

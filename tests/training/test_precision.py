@@ -70,10 +70,3 @@ def test_dp_sgd_takes_its_steps_in_full_precision():
     with pytest.raises(ValueError, match=r"precision='bf16'.*'full' or 'auto'"):
         fit(model, BF16, defences=defences)
     assert recipes.named(replace(BF16, precision="auto"), "cpu", defences).precision == "full"
-
-
-def test_the_card_that_is_asked_about_is_the_one_that_computes(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    cards = {torch.device("cuda:0"): (7, 5), torch.device("cuda:1"): (9, 0)}
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device="cuda:0": cards[torch.device(device)])
-    assert [recipes.computes_bf16(card) for card in cards] == [False, True]

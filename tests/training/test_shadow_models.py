@@ -83,7 +83,7 @@ def test_a_fleet_keeps_the_weights_of_the_epochs_that_it_is_asked_for(images, tr
 def test_a_model_is_what_fit_makes_of_its_row_and_seed(trained, images):
     for m in (0, 3):
         seed, built, kept = shadow_models._seed(trained.settings, m), trained.fresh(m), trained.model(m)
-        training.fit(built, batches.subset(images, KEEP[m]), RECIPE, seed=seed, sample=64, progress=False)
+        training.fit(built, batches.subset(images, KEEP[m]), RECIPE, seed=seed, progress=False)
         assert weights.same(built, kept)
         for k, asked in enumerate((images[0], images[0].flip(-1))):
             assert torch.equal(trained.logits(m)[k], training.logits(kept, asked))
