@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from privlab import models
-from privlab.attacks import gradient_inversion, model_inversion
-from privlab.attacks.model_inversion import generators
+from privlab.attacks import gradient_inversion
 from privlab.leak import observe
 
 
@@ -80,17 +79,11 @@ def test_neither_a_client_nor_a_search_writes_into_a_models_buffers(derivative):
     assert held > 0  # a plain pass does write
 
 
-def test_client_and_searches_differentiate_whatever_the_caller_has_switched_off(small):
-    public, x = generators.eigenfaces(images(20), width=5), images()
-    found = []
-    for mode in (torch.enable_grad, torch.no_grad):
-        with mode():
-            leak = observe(small, x, torch.tensor([0]))
-            first = gradient_inversion.inverting_gradients(steps=2).run(small, leak, progress=False)
-            second = gradient_inversion.GaussNewton(steps=1).run(small, leak, progress=False)
-            people = model_inversion.ppa(pool=8, candidates=2, kept=1, views=0, steps=1).run(small, public, [0])
-        found.append((leak["head.weight"], first.images, second.images, people.images))
-    assert all(map(torch.equal, *found))
+def test_a_client_differentiates_whatever_the_caller_has_switched_off(small):
+    x, y = images(), torch.tensor([0])
+    with torch.no_grad():
+        leak = observe(small, x, y)
+    assert torch.equal(leak["head.weight"], observe(small, x, y)["head.weight"])
 
 
 def test_a_leak_is_split_and_rounded(small):

@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from timm.models.resnet import BasicBlock
 from torch import nn
-from weights import same
 
 from privlab import models
 from privlab.models import ir_resnet, skip_connections
@@ -65,13 +64,6 @@ def passed(model, module, x):
 
 
 # -- what holds for every family ------------------------------------------------------------------------------------------------
-
-
-def test_k_1_is_the_stock_model_bit_for_bit(family):
-    _, model, x, *_ = family
-    for stage in skip_connections.stages(model):
-        cut = scaled(model, stage, 1)
-        assert torch.equal(cut(x), model(x)) and same(cut, model) and str(cut) == str(model)
 
 
 def test_a_removed_stage_has_no_shortcuts_left_and_the_others_keep_theirs(family):
@@ -194,15 +186,7 @@ def test_what_a_dense_layer_does_not_pass_on_is_lost_to_all_behind_it(small):
     assert cut.classifier.in_features == 8
 
 
-def test_a_dense_net_at_full_size_and_one_with_a_narrow_head():
-    layers, growth, given = 16, 32, 512
-    with torch.device("meta"):
-        model = timm.create_model("densenet121")
-    cut = scaled(model, 4)
-    lost = sum(given + (i - 1) * growth for i in range(1, layers))  # channels that layers 1, 2, ... no longer read
-    # each costs a norm's weight and bias, and a column of the 1x1 convolution; the last norm and the classifier shrink too
-    narrower = given + layers * growth - growth
-    assert count(model) - count(cut) == lost * (2 + 4 * growth) + narrower * (2 + 1000)
+def test_a_dense_net_with_a_narrow_head():
     cut = models.build("densenet121", 5, growth_rate=8, block_config=(2, 2, 2, 2), bottleneck=3, skips=[(4, 0)])
     assert cut.classifier[0].in_features == 8 and cut(torch.rand(1, 3, 32, 32)).shape == (1, 5)
 
