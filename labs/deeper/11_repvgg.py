@@ -54,9 +54,8 @@ here = private_people.People(seed, **size.settings["stage"], device=device)
 # %%
 branched = here.network("repvgg").model(0).double()
 folded = models.skip_connections.fold(branched)
-print(
-    "branches:", models.skip_connections.branches(branched), "->", models.skip_connections.branches(folded)
-)
+branches = models.skip_connections.branches
+print("branches:", branches(branched), "->", branches(folded))
 
 # %% [markdown]
 # ### Predict

@@ -144,7 +144,7 @@ def _has_shortcut(block: nn.Module) -> bool:
     return any(getattr(part, "k", getattr(part, "has_skip", True)) for part in _parts(block))
 
 
-def _parts(block: Any) -> list[nn.Module]:
+def _parts(block: Any) -> list[Any]:
     """What a block is put together of, each with shortcuts of its own: MaxViT's of three."""
     return [block.conv, block.attn_block, block.attn_grid] if isinstance(block, MaxxVitBlock) else [block]
 

@@ -6,7 +6,7 @@ And one network trained on ImageNet that an attacker brings along: a prior for G
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import timm
@@ -163,7 +163,7 @@ def _vgg(num_classes: int = 10, in_chans: int = 3, **changes: Any) -> VGG:
     return model
 
 
-_OURS = {"vgg_narrow": _vgg, "ir152": ir_resnet.IR}  # what timm has no class for
+_OURS: dict[str, Callable[..., Any]] = {"vgg_narrow": _vgg, "ir152": ir_resnet.IR}  # what timm has no class for
 
 
 def _small_stem(model: Any, stem: object) -> None:
