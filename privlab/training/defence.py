@@ -69,7 +69,8 @@ def check(defences: Sequence[Defence], model: nn.Module, recipe: Recipe, images:
     private = [each for each in defences if each.own_steps]
     kinds = private + [each for each in defences if each.penalises]
     if kinds and (recipe.mixup or recipe.cutmix):  # a mixed image has no label of its own, and belongs to two people
-        raise ValueError(f"mixup, cutmix cannot go with {kinds[0]!r}; give a recipe with mixup=0 and cutmix=0")
+        mixed = f"mixup={recipe.mixup:g}, cutmix={recipe.cutmix:g}"
+        raise ValueError(f"{mixed} cannot go with {kinds[0]!r}; give a recipe with mixup=0 and cutmix=0")
     if private and len(kinds) > 1:  # each image's gradient is cut by itself, and a penalty is of a batch as a whole
         raise ValueError(f"{kinds[0]!r} cannot go with {kinds[1]!r}; train with one of the two")
 

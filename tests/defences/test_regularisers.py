@@ -117,7 +117,7 @@ def test_a_regulariser_changes_training_in_every_family(name, defence):
             assert defended.get_submodule(representations.last_linear(defended)).in_features == 4
     assert not defence.shape(defended, 1)
     one, other = fit(plain), fit(defended, defence)
-    assert one.objective[0] != other.objective[0] and all(map(math.isfinite, other.objective))
+    assert one[0] != other[0] and all(map(math.isfinite, other))
     assert not torch.equal(next(plain.parameters()), next(defended.parameters()))  # the slope reaches the stem
 
 

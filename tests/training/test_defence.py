@@ -153,7 +153,7 @@ def test_what_a_form_draws_hangs_on_the_seed_alone():
 @pytest.mark.parametrize(
     ("recipe", "defences", "message"),
     [
-        (dict(mixup=0.8), (regularisers.bido(1, 1),), "mixup, cutmix cannot go with BiDO.*give .* mixup=0"),
+        (dict(mixup=0.8), (regularisers.bido(1, 1),), "mixup=0.8, cutmix=0 cannot go with BiDO.*give .* mixup=0"),
         (dict(), (regularisers.bido(1, 1), dp_sgd.dp(8, 1e-5)), "model: .* is a BatchNorm"),
     ],
 )
