@@ -163,7 +163,7 @@ def test_the_loss_of_mid_by_hand():
         (lambda: fit(nn.Sequential(nn.Conv2d(3, 3, 32), nn.Flatten()), mid(1, 4)), "has no Linear layer"),
         (
             lambda: fit(models.build("vit_cifar", num_classes=0, depth=1), mid(1, 4)),
-            "by one Linear layer .*num_classes",
+            "by one Linear layer",
         ),
     ],
 )
