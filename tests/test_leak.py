@@ -10,7 +10,7 @@ from torch import nn
 from privlab import models
 from privlab.attacks import gradient_inversion, model_inversion
 from privlab.attacks.model_inversion import generators
-from privlab.leak import Leak, observe
+from privlab.leak import observe
 
 
 @pytest.fixture(scope="module")
@@ -103,11 +103,6 @@ def test_a_leak_is_split_and_rounded(small):
     assert torch.equal(short.rounded(torch.bfloat16)["pos_embed"], short["pos_embed"])
 
 
-def test_repr_counts():
-    leak = Leak({"a": torch.zeros(1_500_000), "b": torch.zeros(2)}, 2, (3, 4, 4))
-    assert repr(leak) == "Leak: 2 gradients, 1,500,002 numbers in float32, of 2 image(s)"
-
-
 @pytest.mark.parametrize(
     ("x", "y", "says"),
     [
@@ -140,31 +135,22 @@ def test_missing_and_broken_gradients_are_named(small):
 class Tokens(nn.Module):
     """A map behind a BatchNorm, read as tokens: the gradient arrives in an order of memory that PyTorch's CPU kernel misreads."""
 
-    def __init__(self, norm):
+    def __init__(self):
         super().__init__()
-        self.patches, self.norm = nn.Conv2d(3, 6, 8, stride=8), norm
+        self.patches, self.norm = nn.Conv2d(3, 6, 8, stride=8), nn.BatchNorm2d(6)
         self.head = nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 10))
 
     def forward(self, x):
         return self.head(self.norm(self.patches(x)).flatten(2).transpose(1, 2)).tanh().mean(1)
 
 
-def functional_norm(x):
-    return F.batch_norm(x, torch.zeros(6).to(x), torch.full((6,), 2.0).to(x))
-
-
-NORMS = {"batch": nn.BatchNorm2d(6), "instance": nn.InstanceNorm2d(6, affine=True), "functional": functional_norm}
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("mode", ["train", "eval"])
-@pytest.mark.parametrize("norm", NORMS)
-def test_one_image_and_the_same_image_twice_have_one_gradient(norm, mode, dtype):
-    model = Tokens(NORMS[norm]).train(mode == "train").to(dtype)
+@pytest.mark.parametrize("train", [True, False])
+def test_one_image_and_the_same_image_twice_have_one_gradient(train):
+    model = Tokens().train(train)
     one = observe(model, images(), torch.tensor([3])).grads
     two = observe(model, images().repeat(2, 1, 1, 1), torch.tensor([3, 3])).grads
     off = nn.utils.get_total_norm([two[n] - g for n, g in one.items()])
-    assert off / nn.utils.get_total_norm(one.values()) < 100 * torch.finfo(dtype).eps
+    assert off / nn.utils.get_total_norm(one.values()) < 100 * torch.finfo(torch.float32).eps
 
 
 class Keeping(nn.Module):

@@ -53,10 +53,9 @@ here = private_people.People(seed, **size.settings["stage"], device=device)
 
 # %%
 branched = here.network("repvgg").model(0).double()
-folded = models.repvgg.fold(branched)
-print(
-    "branches:", models.repvgg.branches(branched), "->", models.repvgg.branches(folded)
-)
+folded = models.skip_connections.fold(branched)
+branches = models.skip_connections.branches
+print("branches:", branches(branched), "->", branches(folded))
 
 # %% [markdown]
 # ### Predict

@@ -23,7 +23,7 @@ from privlab.compute.files import guarded, visible
 from privlab.data import faces, sources
 from privlab.data.images import check_range
 from privlab.leak import Leak, observe
-from privlab.models import morph_steps, parts, zoo
+from privlab.models import morph, parts, zoo
 from privlab.models.forward import forgetful, preprocessing
 
 STEPS = ((128**2, 16), (64**2, 64), (0, 200))  # of a short search, by the least number of pixels
@@ -204,7 +204,7 @@ def photographs(where: str | None, model: Any, name: str) -> tuple[Tensor, Tenso
     where: a set of `data.names()`, whose labels count modulo the model's classes, or a folder of image files, which get the model's own
     answers for labels. If not given, "imagenet_samples", or "cifar10_samples" for small images.  name: as `named` has it.
     """
-    small = name in zoo.CIFAR or name in morph_steps.NAMES
+    small = name in zoo.CIFAR or name in morph.NAMES
     channels, *sides = (3, 32, 32) if small else getattr(model, "pretrained_cfg", {}).get("input_size", (3, 64, 64))
     side, _ = getattr(getattr(model, "patch_embed", None), "img_size", None) or sides
     where, labels = where or ("imagenet_samples" if side > 64 else "cifar10_samples"), None

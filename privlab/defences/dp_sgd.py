@@ -32,8 +32,8 @@ class DP(Defence):
     epsilon: positive; what the whole training may spend, by the RDP accountant; the noise follows from it.
     delta: below one by the number of images.  clip: the norm that each image's gradient is cut to.
     A batch takes each image with the chance batch_size / images (Poisson sampling); a step divides by the recipe's batch_size whatever
-    came. The promise is of the weights alone, not of a History, and supposes that nobody knows the seed, from which the noise is drawn:
-    this is for study, not for release.
+    came. The promise is of the weights alone, not of the losses on the way, and supposes that nobody knows the seed, from which the noise
+    is drawn: this is for study, not for release.
     A training with it raises ValueError for a model with BatchNorm, mixed images, or a penalty beside it; ImportError without Opacus.
     Source: Abadi et al. 2016, algorithm 1; Mironov et al. 2019 for the accounting.
     """

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from privlab.metrics import image_quality
-from privlab.models import pretrained_networks
+from privlab.models import zoo
 
 PIXELS_AT_ONCE = 2**18  # of one channel: 256 images of 32 x 32, 16 of 128 x 128
 FEATURES_SIDE = 128  # pixels; smaller images are enlarged to this
@@ -85,7 +85,7 @@ def pooled(images: Tensor) -> Tensor:
         return network.forward_head(network.forward_features(network.normalise(x)), pre_logits=True)
 
 
-imagenet_network = cache(pretrained_networks.efficientnet_lite0)
+imagenet_network = cache(zoo.efficientnet_lite0)
 
 
 def _as_near(here: Tensor, there: Tensor, right: Tensor) -> Tensor:

@@ -54,6 +54,6 @@ def build(
         "vit_tiny_patch16_224", **{"num_classes": 10, **changes},
         img_size=image_size, patch_size=patch_size, embed_dim=width, depth=depth, num_heads=heads, in_chans=channels,
     )  # fmt: skip
-    colour = NORMALISE["cifar10" if image_size <= 64 else "imagenet_samples"]
-    model.normalise = normalise or (colour if channels == 3 else Normalise())
+    if normalise or channels == 3:
+        model.normalise = normalise or NORMALISE["cifar10" if image_size <= 64 else "imagenet_samples"]
     return model

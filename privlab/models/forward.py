@@ -45,20 +45,11 @@ def functional(model: nn.Module) -> Callable[[Gradients, Tensor], Tensor]:
     """The forward pass as a function of parameters and images; those that are not given are the model's own.
 
     It leaves no trace, see `forgetful`, and gradients through it are right, see `RightGradients`.
-    Raises ValueError, when called, where BatchNorm in train mode has a single value a channel to take the variance of.
     """
 
     def forward(parameters: Gradients, x: Tensor) -> Tensor:
-        try:
-            with RightGradients(), forgetful(model):
-                return functional_call(model, parameters, (x,))
-        except ValueError as error:
-            if "more than 1 value per channel" not in str(error):
-                raise
-            raise ValueError(
-                f"model: {type(model).__name__} is in train mode, and its BatchNorm sees a single value a channel (a batch of "
-                f"{len(x)}, a map of 1x1), which has no variance; use model.eval(), or 2 images or more"
-            ) from error
+        with RightGradients(), forgetful(model):
+            return functional_call(model, parameters, (x,))
 
     return forward
 

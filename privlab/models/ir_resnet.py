@@ -13,11 +13,10 @@ the layout is the field's (Deng et al. 2019, ArcFace, section 3.1), as the targe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from torch import Tensor, nn
 
-LAYERS = {"ir18": (2, 2, 2, 2), "ir152": (3, 8, 36, 3)}  # blocks of each stage
+WIDTHS = (64, 128, 256, 512)  # channels of each stage; the first is the stem's too
 
 
 class Block(nn.Module):
@@ -38,27 +37,24 @@ class Block(nn.Module):
 class IR(nn.Module):
     """stem, stages, head (the embedding), fc (the classifier), in train mode; weights are drawn from torch's generator.
 
-    layers: blocks of each stage, see `LAYERS`.  num_classes: rows of the classifier; KEDMI's private set has 1,000 people.
-    widths: channels of each stage; the first is the stem's too.  image_size: side in pixels, which the head depends on.
+    layers: blocks of each stage.  num_classes: rows of the classifier; KEDMI's private set has 1,000 people.
+    in_chans: channels of an image.  image_size: its side in pixels, which the head depends on.
     """
 
     def __init__(
-        self,
-        layers: Sequence[int],
-        num_classes: int = 1000,
-        widths: Sequence[int] = (64, 128, 256, 512),
-        image_size: int = 64,
+        self, layers: Sequence[int] = (3, 8, 36, 3), num_classes: int = 1000, in_chans: int = 3, image_size: int = 64
     ) -> None:
         super().__init__()
-        stem, last = widths[0], widths[-1]
-        self.stem = nn.Sequential(nn.Conv2d(3, stem, 3, 1, 1, bias=False), nn.BatchNorm2d(stem), nn.PReLU(stem))
+        inside = WIDTHS[0]
+        stem = nn.Conv2d(in_chans, inside, 3, 1, 1, bias=False)
+        self.stem = nn.Sequential(stem, nn.BatchNorm2d(inside), nn.PReLU(inside))
         self.stages = nn.Sequential()
-        for depth, (inside, outside) in zip(layers, pairwise([stem, *widths]), strict=True):
+        for depth, outside in zip(layers, WIDTHS, strict=True):
             rest = (Block(outside, outside, 1) for _ in range(depth - 1))
             self.stages.append(nn.Sequential(Block(inside, outside, 2), *rest))
-        numbers = last * (-(-image_size // 16)) ** 2  # each stage halves, rounding up
-        embedding = nn.Linear(numbers, 512)
-        self.head = nn.Sequential(nn.BatchNorm2d(last), nn.Dropout(0.5), nn.Flatten(), embedding, nn.BatchNorm1d(512))
+            inside = outside
+        embedding = nn.Linear(inside * (-(-image_size // 16)) ** 2, 512)  # each stage halves, rounding up
+        self.head = nn.Sequential(nn.BatchNorm2d(inside), nn.Dropout(0.5), nn.Flatten(), embedding, nn.BatchNorm1d(512))
         self.fc = nn.Linear(512, num_classes)
         self.feature_info = [dict(module=f"stages.{i}") for i in range(len(layers))]
         for module in self.modules():

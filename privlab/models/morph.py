@@ -19,7 +19,7 @@ outputs agree. Where Table 9 is silent, this is what we chose, mostly after the 
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -28,51 +28,129 @@ from timm.layers import DropPath, LayerNorm2d
 from torch import Tensor, nn
 
 from privlab.data import NORMALISE
-from privlab.models.morph_steps import PATTERNS, STEPS, Step, variant
 
-__all__ = ["PATTERNS", "STEPS", "Block", "Morph", "Step", "build", "outline", "variant"]
+PATTERNS = tuple(f"{n:03b}" for n in range(8))  # Figure 8: which of a block's three activations are there
+
+
+@dataclass(frozen=True)
+class Step:
+    """One architecture. `number` and `name` are the paper's, `change` is what sets it apart from the step before; all else builds it."""
+
+    number: int
+    name: str
+    change: str = ""
+    dims: tuple[int, ...] = (64, 128, 256, 512)  # of the four stages
+    depths: tuple[int, ...] = (3, 4, 6, 3)  # blocks a stage
+    patchify: bool = False  # 4 x 4 with stride 4 in place of 7 x 7 with stride 2
+    stem_activation: bool = True
+    pool: bool = True  # 3 x 3 maxima with stride 2 behind the stem
+    order: str = "bottleneck"  # of a block's convolutions: "bottleneck", "inverted", "depthwise first"
+    depthwise: bool = False
+    kernel: int = 3  # side of the spatial convolution
+    activation: str = "relu"  # or "gelu", "softplus"
+    sharpness: float = 1.0  # of softplus: log(1 + exp(sharpness x)) / sharpness
+    activations: str = "111"  # behind the first convolution, behind the second, behind the addition
+    norm: str = "bn"  # or "ln"
+    norms: str = "111"  # behind each of the three convolutions
+    bias: bool = False  # of the convolutions
+    downsampling: str = "in the block"  # or "between stages"
+    drop_path: float = 0.0  # of the last block; the first has none
+    layer_scale: float | None = None
+
+
+STEPS = {1: Step(1, "ResNet-50")}  # number -> Step
+
+
+def _next(name: str, change: str, **fields: Any) -> None:
+    number = len(STEPS) + 1
+    STEPS[number] = replace(STEPS[number - 1], number=number, name=name, change=change, **fields)
+
+
+_ALL = "behind first convolution, second convolution"
+_next("Channel dim", "channels of the four stages: 64 128 256 512 becomes 96 192 384 768", dims=(96, 192, 384, 768))
+_next("Stage ratio", "blocks of the four stages: 3 4 6 3 becomes 3 3 9 3", depths=(3, 3, 9, 3))
+_next("Patchify", "convolution of the stem: 7 x 7, stride 2 becomes 4 x 4, stride 4", patchify=True)
+_next("ResNeXtify", "spatial convolution: dense becomes depthwise", depthwise=True)
+_next("Inv bottleneck", "order in a block: bottleneck becomes inverted", order="inverted")
+_next(
+    "Kernel sizes",
+    "order in a block: inverted becomes depthwise first; kernel of the spatial convolution: 3 x 3 becomes 7 x 7",
+    order="depthwise first",
+    kernel=7,
+)
+_next(
+    "New stem",
+    "activation in the stem: yes becomes no; pooling behind the stem: yes becomes no",
+    stem_activation=False,
+    pool=False,
+)
+_next("ReLU to GELU", "kind of activation: ReLU becomes GELU", activation="gelu")
+_next("Removing Act", f"activations in a block: {_ALL}, addition becomes behind second convolution", activations="010")
+_next("Removing BN", f"norms in a block: {_ALL}, third convolution becomes behind first convolution", norms="100")
+_next(
+    "BN to LN", "kind of norm: BatchNorm becomes LayerNorm; bias of convolutions: no becomes yes", norm="ln", bias=True
+)
+_next("Sep downsamp", "downsampling: in the block becomes between stages", downsampling="between stages")
+_next(
+    "ConvNeXt", "stochastic depth: none becomes 0.1; layer scale: none becomes 1e-06", drop_path=0.1, layer_scale=1e-6
+)
+
+NAMES = {f"morph_{number}": number for number in STEPS}  # as `zoo.build` knows them
+_CHOICES = dict(activation=("relu", "gelu", "softplus"), norm=("bn", "ln"), activations=PATTERNS, norms=PATTERNS)
+
+
+def variant(step: int, **changes: Any) -> Step:
+    """A step with some of its design changed: the ablations of Figures 8 to 10, on any step.
+
+    changes: of a `Step`: patchify, stem_activation, pool; activation ("relu", "gelu", "softplus" with its sharpness above 0) and
+        activations (of `PATTERNS`); norm ("bn", "ln") and norms (likewise three digits); bias; layer_scale (a number or None).
+    Raises ValueError for a step that is not one of the fourteen, or an activation, norm or pattern that does not exist.
+    """
+    if step not in STEPS:
+        raise ValueError(f"step={step!r} is none of the fourteen; give 1 (ResNet-50) to 14 (ConvNeXt-T)")
+    varied = replace(STEPS[step], **changes)
+    for field, choices in _CHOICES.items():
+        if getattr(varied, field) not in choices:
+            raise ValueError(f"{field}={getattr(varied, field)!r} is not known; use {' or '.join(map(repr, choices))}")
+    return varied
 
 
 def build(
-    step: int,
-    num_classes: int = 10,
-    stem: str = "table9",
-    width: float = 1.0,
-    depths: tuple[int, ...] | None = None,
-    seed: int = 0,
-    draw: str = "pytorch",
-    **changes: Any,
-) -> Morph:
+    step: int, num_classes: int = 10, width: float = 1.0, depths: tuple[int, ...] | None = None, seed: int = 0,
+    draw: str = "pytorch", **changes: Any,
+) -> Morph:  # fmt: skip
     """The network of a step, fresh, in eval mode, with CIFAR-10's preprocessing.
 
     step: 1 to 14.  changes: see `variant`.
-    stem: "table9", or "cifar": a 3 x 3 stem of stride 1 where the table prints the 7 x 7, and no pooling anywhere. (Table 9 prints the
-        7 x 7; the 23.52 million parameters of section 3.2 are a ResNet-50's with the 3 x 3.)
     width: factor on all channels.  depths: blocks of each of the four stages, in place of the step's own.
     draw: how all convolutions of all steps are drawn; one way for all, or it would be a fifteenth difference (timm's ResNet and ConvNeXt
         have two). The paper does not say; "pytorch" is what a network has that nobody initialised, of variance 1 / (3 fan-in), biases
         too; "he" has 2 / fan-in, biases zero (He et al. 2015).
-    Raises ValueError for a step outside 1 to 14, another stem, and as `variant` does.
+    Raises ValueError as `variant` does.
     """
-    if stem not in ("table9", "cifar"):
-        raise ValueError(
-            f'stem={stem!r} is not known; use "table9" (as printed) or "cifar" (3 x 3, stride 1, no pooling)'
-        )
     chosen = variant(step, **changes)
     dims = tuple(round(width * dim) for dim in chosen.dims)
     chosen = replace(chosen, dims=dims, depths=tuple(depths or chosen.depths))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds every GPU too
-        return Morph(chosen, num_classes, stem, draw).eval()
+        model = Morph(chosen, num_classes)
+        for convolution in (module for module in model.modules() if isinstance(module, nn.Conv2d)):
+            if draw == "pytorch":
+                convolution.reset_parameters()
+                continue
+            nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
+            if convolution.bias is not None:
+                nn.init.zeros_(convolution.bias)
+    return model.eval()
 
 
 class Morph(nn.Module):
     """A step's network.  step: with the widths and depths that were built.  normalise: its preprocessing."""
 
-    def __init__(self, step: Step, num_classes: int, stem: str, draw: str) -> None:
+    def __init__(self, step: Step, num_classes: int) -> None:
         super().__init__()
         self.step, self.normalise = step, NORMALISE["cifar10"]
-        self.stem = _stem(step, stem)
+        self.stem = _stem(step)
         rates = iter(torch.linspace(0, step.drop_path, sum(step.depths), device="cpu").tolist())
         stages: list[Any] = []
         dim_in = step.dims[0]
@@ -80,11 +158,8 @@ class Morph(nn.Module):
             stages.append(_stage(step, dim_in, dim, [next(rates) for _ in range(depth)], first=number == 0))
             dim_in = stages[-1].blocks[-1].out
         self.stages = nn.Sequential(*stages)
-        self.norm = _norm(step, dim_in, "1" if step.downsampling == "between stages" else "0")
+        self.norm = _norm(step, dim_in, there=step.downsampling == "between stages")
         self.fc = nn.Linear(dim_in, num_classes)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                _draw(module, draw)
 
     def forward_features(self, x: Tensor, stages: int = 4) -> Tensor:
         """The map behind so many stages: (batch, channels, height, width)."""
@@ -112,15 +187,16 @@ class Block(nn.Module):
         if stride > 1 or dim_in != self.out:
             projection = nn.Conv2d(dim_in, self.out, 1, stride, bias=step.bias)
             self.shortcut = _chain(conv=projection, norm=_norm(step, self.out))
+        norms, activations = ([digit == "1" for digit in digits] for digits in (step.norms, step.activations))
         self.conv1 = first(dim_in, hidden[0])
-        self.norm1, self.act1 = _norm(step, hidden[0], step.norms[0]), _activation(step, step.activations[0])
+        self.norm1, self.act1 = _norm(step, hidden[0], norms[0]), _activation(step, activations[0])
         self.conv2 = second(*hidden)
-        self.norm2, self.act2 = _norm(step, hidden[1], step.norms[1]), _activation(step, step.activations[1])
+        self.norm2, self.act2 = _norm(step, hidden[1], norms[1]), _activation(step, activations[1])
         self.conv3 = pointwise(hidden[1], self.out)
-        self.norm3 = _norm(step, self.out, step.norms[2])
+        self.norm3 = _norm(step, self.out, norms[2])
         self.scale = None if step.layer_scale is None else nn.Parameter(torch.full((self.out,), step.layer_scale))
         self.drop_path = DropPath(drop_path) if drop_path else nn.Identity()
-        self.act3 = _activation(step, step.activations[2])
+        self.act3 = _activation(step, activations[2])
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.act1(self.norm1(self.conv1(x)))
@@ -145,14 +221,14 @@ def _stage(step: Step, dim_in: int, dim: int, drop_paths: list[float], first: bo
     return _chain(downsample=downsample, blocks=nn.Sequential(*blocks))
 
 
-def _norm(step: Step, dim: int, there: str = "1") -> nn.Module:
-    if there == "0":
+def _norm(step: Step, dim: int, there: bool = True) -> nn.Module:
+    if not there:
         return nn.Identity()
     return nn.BatchNorm2d(dim) if step.norm == "bn" else LayerNorm2d(dim, eps=1e-6)
 
 
-def _activation(step: Step, there: str) -> nn.Module:
-    if there == "0":
+def _activation(step: Step, there: bool) -> nn.Module:
+    if not there:
         return nn.Identity()
     return {"relu": nn.ReLU(), "gelu": nn.GELU(), "softplus": nn.Softplus(step.sharpness)}[step.activation]
 
@@ -162,28 +238,19 @@ def _spatial(step: Step, stride: int, dim_in: int, dim: int) -> nn.Conv2d:
     return nn.Conv2d(dim_in, dim, step.kernel, stride, step.kernel // 2, groups=groups, bias=step.bias)
 
 
-def _stem(step: Step, kind: str) -> nn.Sequential:
+def _stem(step: Step) -> nn.Sequential:
     """Convolution, norm, and what is left of activation and pooling."""
-    side, stride, padding = (4, 4, 0) if step.patchify else (7, 2, 3) if kind == "table9" else (3, 1, 1)
+    side, stride, padding = (4, 4, 0) if step.patchify else (7, 2, 3)
     return _chain(
         conv=nn.Conv2d(3, step.dims[0], side, stride, padding, bias=step.bias),
         norm=_norm(step, step.dims[0]),
-        act=_activation(step, "1" if step.stem_activation else "0"),
-        pool=nn.MaxPool2d(3, 2, 1) if step.pool and kind == "table9" else nn.Identity(),
+        act=_activation(step, step.stem_activation),
+        pool=nn.MaxPool2d(3, 2, 1) if step.pool else nn.Identity(),
     )
 
 
 def _chain(**layers: nn.Module) -> nn.Sequential:
     return nn.Sequential(OrderedDict(layers))
-
-
-def _draw(convolution: nn.Conv2d, how: str) -> None:
-    if how == "pytorch":
-        convolution.reset_parameters()
-        return
-    nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
-    if convolution.bias is not None:
-        nn.init.zeros_(convolution.bias)
 
 
 def outline(model: Morph, stage: int = 1, block: int = 1) -> list[str]:

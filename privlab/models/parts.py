@@ -53,17 +53,18 @@ def names(model: nn.Module, *words: str) -> list[str]:
     Raises ValueError for another word, with the nearest, and for one of which the model learns nothing.
     """
     learnable = [name for name, p in model.named_parameters() if p.requires_grad]
-    named = [(path, _ACTIVATED.get(type(module), ())) for path, module in model.named_modules()]
-    activated = {f"{path}.{leaf}".removeprefix(".") for path, leaves in named for leaf in leaves}
-    groups = {part: set(members) & set(learnable) for part, members in group(model).items()}
-    groups["position"] = {name for name in learnable if _POSITION.match(name)}
-    groups["activation"] = {name for name in learnable if name.rpartition(".")[0] in activated}
+    modules = [(f"{path}.".removeprefix("."), module) for path, module in model.named_modules()]
+    activated = {path + leaf for path, module in modules for leaf in _ACTIVATED.get(type(module), ())}
+    groups = group(model)
+    groups["position"] = [name for name in learnable if _POSITION.match(name)]
+    groups["activation"] = [name for name in learnable if name.rpartition(".")[0] in activated]
     for word in words:
         if word not in WORDS:
             raise ValueError(f"words: {word!r} is no part of a model{nearest(word, list(WORDS))}")
-        if not groups.get(word):
-            has = ", ".join(part for part in PARTS if groups.get(part))
-            raise ValueError(f"words: {type(model).__name__} learns nothing in {word!r}; it has {has}")
+        if not set(learnable).intersection(groups.get(word, ())):
+            raise ValueError(
+                f"words: {type(model).__name__} learns nothing in {word!r}; it has {', '.join(group(model))}"
+            )
     return [name for name in learnable if any(name in groups[word] for word in words)]
 
 

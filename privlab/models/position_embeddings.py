@@ -28,17 +28,15 @@ def draw(
     rank: for "low_rank" alone, 1 to the number of patches.
     """
     tokens, generator = grid[0] * grid[1], torch.Generator().manual_seed(seed)
+    small = 0.02 if std is None else std
     if kind == "none":
         return torch.zeros(tokens, width)
     if kind == "low_rank":
-        most = min(tokens, width)
-        if rank is None or not 1 <= rank <= most:
-            raise ValueError(
-                f"position_rank={rank} is no rank of {tokens} embeddings of width {width}; try 1 to {most}"
-            )
-        return _low_rank(tokens, width, rank, 0.02 if std is None else std, generator)
+        if rank is None or not 1 <= rank <= (most := min(tokens, width)):
+            raise ValueError(f"position_rank={rank} is no rank of {tokens} x {width} numbers; try 1 to {most}")
+        return _low_rank(tokens, width, rank, small, generator)
     if kind in DRAWN:
-        drawn, std = torch.randn(tokens, width, generator=generator), 0.02 if std is None else std
+        drawn, std = torch.randn(tokens, width, generator=generator), small
     elif kind == "sinusoid_2d":
         drawn = build_sincos2d_pos_embed(list(grid), width)
     elif kind == "sinusoid_1d":
@@ -67,14 +65,11 @@ def place(model: VisionTransformer, kind: str, std: float | None, rank: int | No
     Every kind but "learnable" is frozen: the client computes no gradient for it, so none can leak (Lu et al. 2022, section 4.2).
     A class token's own embedding is drawn like the others for "random" and "learnable", and 0 for the rest.
     """
-    old = getattr(model, "pos_embed", None)
-    if not isinstance(old, nn.Parameter):
-        raise ValueError(
-            f"model: {type(model).__name__} has no position embedding (pos_embed); try a ViT or DeiT of timm"
-        )
+    if not isinstance(old := getattr(model, "pos_embed", None), nn.Parameter):
+        raise ValueError(f"model: {type(model).__name__} has no position embedding; try a ViT or DeiT of timm")
     patches = draw(kind, model.patch_embed.grid_size, old.shape[-1], std, rank, seed)  # (patches, width)
     prefix = torch.zeros(old.shape[1] - len(patches), old.shape[-1])  # tokens before the patches
     if kind in DRAWN:
-        generator = torch.Generator().manual_seed(seed + 1)
-        prefix = torch.randn(prefix.shape, generator=generator) * (0.02 if std is None else std)
+        prefix = torch.randn(prefix.shape, generator=torch.Generator().manual_seed(seed + 1))
+        prefix *= 0.02 if std is None else std
     model.pos_embed = nn.Parameter(torch.cat([prefix, patches])[None], requires_grad=kind == "learnable")

@@ -6,13 +6,13 @@ This is what leaves a phone when a model is split between phone and server, and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from privlab.data import sources
 from privlab.models.forward import evaluating, forgetful, preprocessing
 
 LAST = "last"  # what enters the last Linear layer
@@ -35,21 +35,18 @@ def only_head(model: nn.Module) -> str:
     last = model.get_submodule(name)
     head: Any = getattr(model, "get_classifier", lambda: last)()
     if isinstance(head, tuple | nn.ModuleList) or getattr(model, "aux_head", None) or last not in head.modules():
-        raise ValueError(
-            f"model: {type(model).__name__} does not answer by one Linear layer (its last is {name!r}); give a model with one head, "
-            "such as the same without distillation, built with num_classes, 1 or more"
-        )
+        raise ValueError(f"model: {type(model).__name__} does not answer by one Linear layer (its last is {name!r})")
     return name
 
 
 def stages(model: nn.Module) -> list[str]:
-    """The layers after which an image has come one stage further, from the first to the last, then `LAST`: timm's `feature_info`."""
+    """The layers after which an image has come one stage further, from the first to the last, then `LAST`: timm's `feature_info`.
+
+    Raises ValueError for a model without: give it one, such as model.feature_info = [{"module": "layer1"}].
+    """
     ends = [info["module"] for info in getattr(model, "feature_info", [])]
     if not ends:
-        raise ValueError(
-            f"model: {type(model).__name__} does not say where its stages end, as timm's models do; set model.feature_info to the "
-            'layers that end them, such as [{"module": "layer1"}]'
-        )
+        raise ValueError(f"model: {type(model).__name__} does not say where its stages end; set model.feature_info")
     return [*ends, LAST]
 
 
@@ -61,7 +58,7 @@ def read(model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,)) -> d
     images: (n, channels, height, width), bytes or floats in [0, 1].
     layers: of `stages`. `LAST` is what enters the last Linear layer (Zhang et al. 2024 say "the representation" and no more); of the
         others, what leaves them. A map or a row of tokens is averaged over its places, so that a feature is a channel.
-    Raises ValueError for a layer that does not exist, with the nearest.
+    Raises AttributeError for a layer that the model does not have.
     """
     like, normalise = next(model.parameters()), preprocessing(model)
     parts: dict[str, list[Tensor]] = {layer: [] for layer in layers}
@@ -75,29 +72,18 @@ def read(model: nn.Module, images: Tensor, layers: Sequence[str] = (LAST,)) -> d
 @contextmanager
 def listening(model: nn.Module, parts: dict[str, list[Tensor]]) -> Iterator[None]:
     """Hooks that add what passes by to the lists in `parts`; off again at the end, whatever happens."""
-    modules: dict[str, Any] = dict(model.named_modules())
-    last = getattr(model, "output_fmt", "NCHW") == "NHWC"  # where a Swin's maps have their channels
+    channels_last = getattr(model, "output_fmt", "NCHW") == "NHWC"  # of a Swin's maps
 
-    def hear(layer: str, x: Tensor) -> None:
-        if x.ndim == 3 or (x.ndim == 4 and last):  # (n, places, width), or (n, height, width, channels)
+    def hear(layer: str, _: nn.Module, inputs: tuple[Tensor], output: Tensor) -> None:
+        x = inputs[0] if layer == LAST else output
+        if x.ndim == 3 or (x.ndim == 4 and channels_last):  # (n, places, width), or (n, height, width, channels)
             x = x.flatten(1, -2).mean(1)
         elif x.ndim == 4:
             x = x.flatten(2).mean(2)
         parts[layer].append(x.float().cpu())
 
-    hooks = []
-    try:
+    with ExitStack() as hooks:
         for layer in parts:
-            if layer == LAST:
-                head = modules[last_linear(model)]
-                hooks.append(head.register_forward_pre_hook(lambda m, inputs: hear(LAST, inputs[0])))
-            elif layer in modules:
-                hooks.append(modules[layer].register_forward_hook(lambda m, _, out, layer=layer: hear(layer, out)))
-            else:
-                raise ValueError(
-                    f"layers: {layer!r} is no layer of this model{sources.nearest(layer, [LAST, *modules])}"
-                )
+            module = model.get_submodule(last_linear(model) if layer == LAST else layer)
+            hooks.enter_context(module.register_forward_hook(partial(hear, layer)))
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()

@@ -1,13 +1,17 @@
-"""One door to every victim: timm's models by their own names, small members of the same families for 32 x 32 images, one for faces."""
+"""One door to every victim: timm's models by their own names, small members of the same families for 32 x 32 images, one for faces.
+
+And one network trained on ImageNet that an attacker brings along: a prior for GradViT, and features to compare images by.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import timm
 import torch
+from safetensors.torch import load_file
 from timm.layers import ClassifierHead
 from timm.layers.activations import HardSigmoid
 from timm.models.resnet import ResNet
@@ -15,8 +19,8 @@ from timm.models.vgg import VGG
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
-from privlab.data import NORMALISE, Normalise
-from privlab.models import ir_resnet, morph, morph_steps, position_embeddings, representations, skip_connections
+from privlab.data import NORMALISE, Normalise, sources
+from privlab.models import ir_resnet, morph, position_embeddings, representations, skip_connections
 from privlab.models.forward import preprocessing
 
 # Victims for 32 x 32 images: timm's classes by timm's names, with what differs and the preprocessing. The small ones fit a laptop; the
@@ -44,11 +48,12 @@ CIFAR: dict[str, tuple[str, dict[str, Any]]] = {
 # with a row of the head for each of ORL's 40 people. The authors' head is a margin loss on cosines, ours is linear; they draw class token
 # and position embedding with a standard deviation of 1 (position_std=1.0 draws the embedding as theirs), scale attention by the whole
 # width, not a head's, and feed bytes as they are, where we map pixels to [-1, 1].
-_FACES = dict(img_size=112, patch_size=8, embed_dim=512, depth=20, num_heads=8, qkv_bias=False, num_classes=40)
-FACES: dict[str, tuple[str, dict[str, Any]]] = {"face_transformer": ("vit_base_patch16_224", _FACES)}
+_FACE = dict(img_size=112, patch_size=8, embed_dim=512, depth=20, num_heads=8, qkv_bias=False, num_classes=40)
 # timm has the RepVGGs of Koh et al. 2024 but one: of D2 only the one with squeeze-and-excitation, which is taken out here.
-_NAMED = CIFAR | FACES | {"repvgg_d2": ("repvgg_d2se", dict(attn_layer=""))}
-_OURS = [*_NAMED, *ir_resnet.LAYERS, "vgg_narrow", *morph_steps.NAMES]
+_NAMED = CIFAR | {
+    "face_transformer": ("vit_base_patch16_224", _FACE),
+    "repvgg_d2": ("repvgg_d2se", dict(attn_layer="")),
+}
 
 
 def build(
@@ -64,8 +69,8 @@ def build(
 ) -> Any:
     """A fresh victim in eval mode, its weights drawn from `seed`, with its preprocessing in `model.normalise`.
 
-    name: any timm model, one of `CIFAR` or `FACES`, "repvgg_d2", "vgg_narrow", an IR net of `ir_resnet.LAYERS` such as "ir152", or a
-        step of the morph, "morph_1" to "morph_14".
+    name: any timm model, one of `CIFAR`, "face_transformer", "repvgg_d2", "vgg_narrow", "ir152", or a step of the morph, "morph_1" to
+        "morph_14".
     num_classes: rows of the head; the model's own number if not given.
     position, position_std, position_rank: kind, scale and rank of a ViT's position embedding, see `position_embeddings.draw`.
     bottleneck: put a Linear layer with so many outputs before the last one, which then sees no more of an image than these numbers; for
@@ -73,15 +78,15 @@ def build(
     skips: (stage, k) or (stage, k, fraction) each, see `skip_connections.cut`. RoLSS is [(4, 0)], RoLSS+ is [(4, 0), (3, 0, 0.1)], SSF is
         [(4, 0.2)] (Koh et al. 2024, section 5). What remains has the weights of the uncut model of the same seed.
     changes: passed to timm as they are: img_size, patch_size, embed_dim, depth, num_heads, in_chans, ...; and `stem`, see `CIFAR`.
-        Those of a step of the morph are `morph.build`'s, those of an IR net `ir_resnet.IR`'s. Where in_chans does not fit the model's
+        Those of a step of the morph are `morph.build`'s, those of "ir152" `ir_resnet.IR`'s. Where in_chans does not fit the model's
         preprocessing, the victim has none; set `model.normalise` to that of the images.
     Gradient attacks differentiate twice, so attention is built unfused, and torch's hard sigmoid (MobileNetV3's and GhostNet's gates) is
     exchanged for timm's, which computes the same: torch's fused kernels of both have no second derivative.
-    Raises ValueError for a name that is not there, with the nearest, and for settings that do not fit each other or the model.
+    Raises ValueError for a name that is not there, with the nearest, and for settings that do not fit the model.
     """
     changes |= {} if num_classes is None else {"num_classes": num_classes}
-    if name in morph_steps.NAMES:
-        model: Any = morph.build(morph_steps.NAMES[name], seed=seed, **changes)
+    if name in morph.NAMES:
+        model: Any = morph.build(morph.NAMES[name], seed=seed, **changes)
     else:
         model = _drawn(name, seed, changes)
     if bottleneck is not None:
@@ -98,37 +103,34 @@ def sized(name: str, side: int) -> dict[str, int]:
 
     name: as for `build`. A ViT, a Swin and a Mixer are built for one size; a ResNet takes any.
     """
-    timm_name, settings = _settings(name)
+    timm_name, settings = _NAMED.get(name, (name, {}))
     config = timm.get_pretrained_cfg(timm_name) if timm.is_model(timm_name) else None
     fixed = config is not None and config.fixed_input_size
     return {"img_size": side} if fixed and settings.get("img_size") != side else {}
 
 
-def _settings(name: str) -> tuple[str, dict[str, Any]]:
-    """timm's name, and what is changed.  Raises ValueError for a name that is not there, with the nearest."""
-    if name not in _OURS and not timm.is_model(name):
-        near = difflib.get_close_matches(name, [*_OURS, *timm.list_models()], n=3, cutoff=0.4)
-        raise ValueError(f"name={name!r} is not in the zoo; nearest: {', '.join(near) or 'see timm.list_models()'}")
-    return _NAMED.get(name, (name, {}))
+def efficientnet_lite0() -> Any:
+    """EfficientNet-lite0 trained on ImageNet (49 BatchNorm layers), in eval mode and frozen, its preprocessing in `.normalise`."""
+    state = load_file(sources.fetch("efficientnet_lite0") / "tf_efficientnet_lite0.safetensors")
+    with torch.device("meta"):  # draws no weights, so it leaves the caller's generator alone
+        network: Any = timm.create_model("tf_efficientnet_lite0")
+    network.load_state_dict(state, assign=True)
+    network.normalise = Normalise((127 / 255,) * 3, (128 / 255,) * 3)  # (255 x - 127) / 128 of pixels x in [0, 1]
+    return network.eval().requires_grad_(False)
 
 
 def _drawn(name: str, seed: int, changes: dict[str, Any]) -> Any:
-    """A model of timm's, an IR net or the narrow VGG, with its preprocessing."""
-    timm_name, settings = _settings(name)
+    """A model of timm's, or one of `_OURS`, with its preprocessing."""
+    timm_name, settings = _NAMED.get(name, (name, {}))
+    if name not in _OURS and not timm.is_model(timm_name):
+        known = [*_NAMED, *_OURS, *morph.NAMES, *timm.list_models()]
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+        raise ValueError(f"name={name!r} is not in the zoo; nearest: {', '.join(near) or 'see timm.list_models()'}")
     settings = {**settings, **changes}
     stem = settings.pop("stem", "imagenet")
-    width, heads = settings.get("embed_dim"), settings.get("num_heads")
-    if isinstance(width, int) and isinstance(heads, int) and width % heads:
-        raise ValueError(f"embed_dim={width} does not split into num_heads={heads}; try num_heads=1, or a multiple")
-    model: Any
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds every GPU too
-        if name in ir_resnet.LAYERS:
-            model = ir_resnet.IR(ir_resnet.LAYERS[name], **settings)
-        elif name == "vgg_narrow":
-            model = _vgg(**settings)
-        else:
-            model = timm.create_model(timm_name, **settings)
+        model: Any = _OURS[name](**settings) if name in _OURS else timm.create_model(timm_name, **settings)
         if stem != "imagenet":
             _small_stem(model, stem)
     for path, module in list(model.named_modules()):
@@ -138,10 +140,10 @@ def _drawn(name: str, seed: int, changes: dict[str, Any]) -> Any:
             module.fused_attn = False
     if isinstance(model, VisionTransformer):
         size, patch = model.patch_embed.img_size[0], model.patch_embed.patch_size[0]
-        if size % patch:
+        if size % patch:  # timm would leave the border out and say nothing
             raise ValueError(f"img_size={size} is no multiple of patch_size={patch}; try {size - size % patch + patch}")
     own = NORMALISE["cifar10"] if name in CIFAR else preprocessing(model)
-    own = Normalise((0.5,), (0.5,)) if name in FACES or name in ir_resnet.LAYERS else own
+    own = Normalise((0.5,), (0.5,)) if name in ("face_transformer", "ir152") else own
     fits = len(own.mean) in (1, settings.get("in_chans", len(own.mean)))
     model.normalise = own if fits else Normalise()
     return model
@@ -161,6 +163,9 @@ def _vgg(num_classes: int = 10, in_chans: int = 3, **changes: Any) -> VGG:
     return model
 
 
+_OURS: dict[str, Callable[..., Any]] = {"vgg_narrow": _vgg, "ir152": ir_resnet.IR}  # what timm has no class for
+
+
 def _small_stem(model: Any, stem: object) -> None:
     """Give a ResNet the stem for small images: a 3x3 convolution of stride 1, drawn as timm draws the others, and no pooling."""
     fits = isinstance(model, ResNet) and isinstance(model.conv1, nn.Conv2d)  # not a deep stem
@@ -175,10 +180,6 @@ def _narrow(model: nn.Module, width: int, seed: int) -> None:
     """Put a Linear layer of so many outputs before the head; both are drawn anew from `seed`, as torch draws them."""
     name = representations.only_head(model)
     head: Any = model.get_submodule(name)
-    if not 1 <= width < head.in_features:
-        raise ValueError(
-            f"bottleneck={width!r}: the head sees {head.in_features} features; give 1 to {head.in_features - 1}"
-        )
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         both = nn.Sequential(nn.Linear(head.in_features, width), nn.Linear(width, head.out_features))

@@ -1,16 +1,14 @@
-from . import batches, queries, shadow_models, trainer
-from .recipes import RECIPES, History, Recipe
+from . import batches, shadow_models, trainer
+from .recipes import RECIPES, Recipe
 from .trainer import evaluate, fit, logits, subset, victim
 
 __all__ = [
     "RECIPES",
-    "History",
     "Recipe",
     "batches",
     "evaluate",
     "fit",
     "logits",
-    "queries",
     "shadow_models",
     "subset",
     "trainer",

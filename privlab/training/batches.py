@@ -1,8 +1,8 @@
-"""What a model is fed in training: members of a set as bytes, augmented and mixed a batch at a time."""
+"""What a model is fed in training: members of a set as bytes, augmented and mixed a batch at a time; and what it is asked about later."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +14,8 @@ from privlab.data import Images
 from privlab.data.images import check_range
 from privlab.training.recipes import Recipe, steps
 
+# The queries of the label-only attack: an image moved by one pixel (Choquette-Choo et al. 2021, in the order of their released code).
+SHIFTS = ("shift_-1_0", "shift_0_-1", "shift_0_1", "shift_1_0")
 Labelled = Images | tuple[Tensor, Tensor]  # a set, or (pixels, labels), pixels being bytes, or floats in [0, 1]
 
 
@@ -32,10 +34,10 @@ def pair(images: Labelled) -> tuple[Tensor, Tensor]:
     pixels, labels = (images.pixels, images.labels) if isinstance(images, Images) else images
     labels = torch.as_tensor(labels)
     if pixels.ndim != 4 or len(pixels) == 0 or labels.shape != pixels.shape[:1] or labels.is_floating_point():
-        raise ValueError(
-            f"images: got pixels of shape {tuple(pixels.shape)} with labels of shape {tuple(labels.shape)} and type {labels.dtype}; "
-            "give (n, channels, height, width) and one whole number each"
+        given = (
+            f"pixels of shape {tuple(pixels.shape)} with labels of shape {tuple(labels.shape)} and type {labels.dtype}"
         )
+        raise ValueError(f"images: got {given}; give (n, channels, height, width) and one whole number each")
     check_unit(pixels)
     return pixels, labels.long()
 
@@ -137,3 +139,20 @@ def mixed(mix: Mixup, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     mixed, targets = mix(x[rows], labels[rows])
     once = torch.arange(len(rows), device=x.device) != len(x) // 2
     return mixed[once], targets[once]
+
+
+def queries(pixels: Tensor, names: Sequence[str]) -> Iterator[Tensor]:
+    """Of pixels (n, channels, height, width), of any type, what an attacker asks a model about, one set after the other.
+
+    names: "image" as it is, "mirror" left to right, "shift_DX_DY", DX pixels to the right and DY down, where the free border repeats the
+        image's own edge (as in Choquette-Choo et al. 2021's released code).
+    All are deterministic, the same for the victim and every shadow model: of a crop drawn anew for each, answers could not be compared.
+    """
+    height, width = pixels.shape[-2:]
+    for name in names:
+        if name in ("image", "mirror"):
+            yield pixels if name == "image" else pixels.flip(-1)
+        else:
+            right, down = map(int, name.removeprefix("shift_").split("_"))
+            rows, columns = torch.arange(height) - down, torch.arange(width) - right
+            yield pixels[..., rows.clamp(0, height - 1)[:, None], columns.clamp(0, width - 1)]

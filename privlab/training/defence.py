@@ -68,16 +68,11 @@ def check(defences: Sequence[Defence], model: nn.Module, recipe: Recipe, images:
         each.check(model, recipe, images)
     private = [each for each in defences if each.own_steps]
     kinds = private + [each for each in defences if each.penalises]
-    if kinds and (recipe.mixup or recipe.cutmix):
-        raise ValueError(
-            f"mixup={recipe.mixup:g}, cutmix={recipe.cutmix:g} cannot go with {kinds[0]!r}, since a mixed image has no label of its own "
-            "and belongs to two people; give a recipe with mixup=0 and cutmix=0"
-        )
-    if private and len(kinds) > 1:
-        raise ValueError(
-            f"{kinds[0]!r} cannot go with {kinds[1]!r}: each image's gradient is cut by itself, and a penalty is of a batch as a whole; "
-            "train with one of the two"
-        )
+    if kinds and (recipe.mixup or recipe.cutmix):  # a mixed image has no label of its own, and belongs to two people
+        mixed = f"mixup={recipe.mixup:g}, cutmix={recipe.cutmix:g}"
+        raise ValueError(f"{mixed} cannot go with {kinds[0]!r}; give a recipe with mixup=0 and cutmix=0")
+    if private and len(kinds) > 1:  # each image's gradient is cut by itself, and a penalty is of a batch as a whole
+        raise ValueError(f"{kinds[0]!r} cannot go with {kinds[1]!r}; train with one of the two")
 
 
 def shaped(model: nn.Module, defences: Sequence[Defence], epoch: int, seed: int = 0) -> bool:

@@ -32,7 +32,8 @@ def train(
     step: one step of all networks.  run: keeps a checkpoint each epoch; from there a second call goes on.
     watch: called after each epoch with how many are done, the networks in eval mode, before the epoch is kept. It may raise to stop.
     """
-    begun, device = 0, next(parameter.device for net in networks.values() for parameter in net.parameters())
+    together, begun = nn.ModuleDict(networks), 0
+    device = next(together.parameters()).device
     if "checkpoint" in run.names():
         parts = store.parted(run.load("checkpoint"))
         begun = int(parts["done"]["epochs"])
@@ -42,20 +43,18 @@ def train(
     left = range(begun, epochs)
     for epoch in tqdm(left, title, epochs, initial=begun, unit="epoch", disable=not progress, leave=False):
         draw = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
-        for net in networks.values():
-            net.train()
+        together.train()
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             batches.seed_dropout(device, seed * 1_000_003 + epoch)
             order = torch.randperm(n, generator=draw)
             for rows in order[: n // batch_size * batch_size].split(batch_size):
                 step(rows, draw)
         if watch:
-            for net in networks.values():
-                net.eval()
+            together.eval()
             watch(epoch + 1)
-        states = {name: net.state_dict() for name, net in networks.items()}
-        states |= {f"{name} optimiser": memory(o) for name, o in optimisers.items()}
-        run.save("checkpoint", store.joined({**states, "done": {"epochs": torch.tensor(epoch + 1)}}))
+        states = {f"{name} optimiser": memory(o) for name, o in optimisers.items()}
+        states["done"] = {"epochs": torch.tensor(epoch + 1)}
+        run.save("checkpoint", together.state_dict() | store.joined(states))
 
 
 def train_once(run: compute.Run, networks: Networks, training: Callable[[], None]) -> None:

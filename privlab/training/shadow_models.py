@@ -18,16 +18,13 @@ from torch import Tensor, nn
 
 from privlab import compute, models
 from privlab.compute import store, tasks
-from privlab.data import Images, Normalise
-from privlab.models import representations
+from privlab.data import Normalise
+from privlab.models.representations import LAST, listening
 from privlab.training import batches, defence, trainer
-from privlab.training.batches import Labelled
 from privlab.training.defence import Defence
-from privlab.training.queries import apply
 from privlab.training.recipes import Recipe, named
 
 FORMAT = 1  # raise it when the same settings begin to give other logits
-SAMPLE = 64  # members that the curve of each epoch is measured on; the accuracies that matter come from the logits
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,15 +69,13 @@ class Fleet:
 
         Its form is that of then, too: behind `architecture.tts`, an early one has its skips.
         """
-        last = self.at[-1]
-        weights = self._kept(m, "weights" if at in (None, last) else f"weights_{at}")
-        built: Any = self.fresh(m)
+        last, built = self.at[-1], self.fresh(m)
         built.image_shape = tuple(self.pixels.shape[1:])
         defence.shaped(built, self.defences, (at or last) - 1)
-        built.load_state_dict(weights)
+        built.load_state_dict(self._kept(m, "weights" if at in (None, last) else f"weights_{at}"))
         return built.eval()
 
-    def fresh(self, m: int) -> nn.Module:
+    def fresh(self, m: int) -> Any:
         """One of the models as it was before any training, in eval mode, on the CPU."""
         return _build(self.settings, m).eval()
 
@@ -91,9 +86,9 @@ class Fleet:
         """
         return self._kept(m, f"logits_{at or self.at[-1]}")["logits"]
 
-    def features(self, m: int, layer: str = representations.LAST, at: int | None = None) -> Tensor:
-        """What every image became inside model m after epoch `at` (the last if not given): (n, width), see `representations.read`."""
-        return self._kept(m, f"features_{at or self.at[-1]}")[layer]
+    def features(self, m: int, at: int | None = None) -> Tensor:
+        """What entered the last layer of model m of every image after epoch `at` (the last if not given): (n, width)."""
+        return self._kept(m, f"features_{at or self.at[-1]}")[LAST]
 
     def right(self, m: int, places: Tensor, at: int | None = None) -> float:
         """The share of the images in these places, indices or (n,) bool, that model m gets right, by the first query: 0 to 1."""
@@ -102,44 +97,42 @@ class Fleet:
     def _kept(self, m: int, name: str) -> dict[str, Tensor]:
         run = self.runs[m]
         if not run.complete or name not in run.names():
-            asked = "train() trains it; at=, layers= and weights= of shadow_models.make say what is kept"
+            asked = "train() trains it; at=, features= and weights= of shadow_models.make say what is kept"
             raise ValueError(f"{name} of model {m} is not there; {asked}, here after epochs {self.at}")
         return run.load(name)
 
 
 def make(
-    name: str, recipe: Recipe | str, images: Labelled, keep: Tensor, *, model: Mapping[str, Any] | None = None,
+    name: str, recipe: Recipe | str, images: tuple[Tensor, Tensor], keep: Tensor, *, model: Mapping[str, Any] = {},
     normalise: Normalise | None = None, seed: int = 0, queries: Sequence[str] = ("image",), at: Sequence[int] = (),
-    layers: Sequence[str] = (), weights: bool = False, defences: Sequence[Defence] = (), device: str = "cpu",
+    features: bool = False, weights: bool = False, defences: Sequence[Defence] = (), device: str = "cpu",
     folder: Path | str | None = None,
 ) -> Fleet:  # fmt: skip
     """A fleet, with its folder; nothing is trained yet.
 
     name, model: what `zoo.build` takes, and the changes.  recipe: a Recipe or its name.
-    images: n images that are all asked about; a model is trained on those of its row alone.
+    images: pixels and labels of n images that are all asked about; a model is trained on those of its row alone.
     keep: (models, n) bool, from `splits.in_out` or from the parts of `splits.four_way`.
-    normalise: the set's; that of `images`, or the model's own, if not given.
+    normalise: the set's; the model's own if not given.
     seed: model m's first weights and its training are seeded by (seed, m).
-    queries: names of `privlab.training.queries` that each image is asked by.
+    queries: what of each image is asked, see `batches.queries`.
     at: epochs whose logits are kept beside the last one's, of the first query alone.
-    layers: whose features are kept, too, after the same epochs, see `representations.read`; the first query has to be "image".
+    features: whether what enters the last layer is kept, too, after the same epochs; the first query has to be "image".
     weights: whether the model itself is kept after these epochs, too; of the last one it always is.
     defences: of all models, see `training.fit`.  device: "cpu", "cuda" (all cards), or "cuda:1" (that one).
     folder: where its runs shall be kept; by default in the store.
     Raises ValueError for a model without members, an epoch outside the recipe, and defences that do not fit the training.
     """
-    normalise = normalise or (images.normalise if isinstance(images, Images) else None)
     pixels, labels = batches.pair(images)
     if (members := int(keep.sum(1).min())) < 2:
         raise ValueError(f"keep: a model would be trained on {members} images; give each row two members or more")
     recipe = named(recipe, device, defences)
-    classes = len(images.classes) if isinstance(images, Images) else int(labels.max()) + 1
     epochs = sorted({*at, recipe.epochs})
     if epochs[0] < 1 or epochs[-1] > recipe.epochs:
         raise ValueError(f"at={list(at)} leaves the training; give 1 to {recipe.epochs}, its epochs")
     settings: dict[str, Any] = {
         **store.environment(FORMAT, device),
-        "model": {"name": name, "changes": {"num_classes": classes, **(model or {})}},
+        "model": {"name": name, "changes": {"num_classes": int(labels.max()) + 1, **model}},
         "normalise": normalise and asdict(normalise),
         "recipe": recipe.settings(),
         "seed": seed,
@@ -148,7 +141,7 @@ def make(
         "queries": list(queries),
         "at": epochs,
     }
-    extra = {"layers": list(layers), "weights": weights, "defences": [each.settings() for each in defences]}
+    extra = {"layers": [LAST] * features, "weights": weights, "defences": [each.settings() for each in defences]}
     settings |= {name: value for name, value in extra.items() if value}  # fleets without keep the name that they had
     # what does not fit is told here, and not by every worker
     defence.check(defences, _build(settings, 0), recipe, members)
@@ -161,8 +154,6 @@ def train(fleet: Fleet, model: int) -> None:
     run, settings = fleet.runs[model], fleet.settings
     if run.complete:
         return
-    if settings["versions"] != store.versions():
-        raise RuntimeError(f"the fleet was made with {settings['versions']}; {store.versions()} give other numbers")
     built = _build(settings, model).to(fleet.device)
 
     def watch(epoch: int) -> None:
@@ -172,8 +163,8 @@ def train(fleet: Fleet, model: int) -> None:
         names = settings["queries"] if last else settings["queries"][:1]
         passed: dict[str, list[Tensor]] = {layer: [] for layer in settings.get("layers", [])}
         logits = []
-        for name, pixels in zip(names, apply(fleet.pixels, names), strict=True):
-            with representations.listening(built, passed if name == "image" else {}):  # one pass gives both
+        for name, pixels in zip(names, batches.queries(fleet.pixels, names), strict=True):
+            with listening(built, passed if name == "image" else {}):  # one pass gives both
                 logits.append(trainer.logits(built, pixels))
         run.save(f"logits_{epoch}", {"logits": torch.stack(logits).float()})  # (queries, n, classes)
         if passed:
@@ -183,8 +174,8 @@ def train(fleet: Fleet, model: int) -> None:
 
     members = batches.subset((fleet.pixels, fleet.labels), fleet.keep[model])
     trainer.fit(
-        built, members, Recipe(**settings["recipe"]), seed=_seed(settings, model), defences=fleet.defences,
-        sample=SAMPLE, run=run, watch=watch, progress=False,
+        built, members, Recipe(**settings["recipe"]), seed=_seed(settings, model), defences=fleet.defences, run=run,
+        watch=watch, progress=False,
     )  # fmt: skip
 
 

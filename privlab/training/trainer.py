@@ -1,4 +1,4 @@
-"""One small trainer for every victim and shadow model: recipes as data, a history an epoch, checkpoints that resume bit for bit.
+"""One small trainer for every victim and shadow model: recipes as data, checkpoints that resume bit for bit.
 
 Every epoch draws from generators seeded by (seed, epoch) alone. So a checkpoint at the end of an epoch needs no generator's state,
 what is measured between two epochs cannot change the next one, and an interrupted training that goes on ends as the uninterrupted
@@ -9,9 +9,7 @@ of pooling may add in another order each time.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -31,45 +29,41 @@ from privlab.models.forward import RightGradients, evaluating, preprocessing
 from privlab.training import batches, defence
 from privlab.training.batches import Labelled, subset
 from privlab.training.defence import Defence, Penalty
-from privlab.training.recipes import RECIPES, History, Recipe, learning_rate, named, steps
+from privlab.training.recipes import Recipe, learning_rate, named, steps
 
-__all__ = ["RECIPES", "History", "Recipe", "evaluate", "fit", "logits", "subset", "victim"]
+__all__ = ["evaluate", "fit", "logits", "subset", "victim"]
 
 FORMAT = 1  # raise it when the same recipe begins to give other weights or another history: stored victims are then trained anew
 
 
 def fit(
     model: nn.Module, images: Labelled, recipe: Recipe | str, *, seed: int, defences: Sequence[Defence] = (),
-    test: Labelled | None = None, sample: int = 1_000, run: Run | None = None,
-    watch: Callable[[int], object] | None = None, progress: bool = True,
-) -> History:  # fmt: skip
+    run: Run | None = None, watch: Callable[[int], object] | None = None, progress: bool = True,
+) -> list[float]:  # fmt: skip
     """Train a model in place on these images, all of them and no others, and leave it in eval mode.
 
-    images, test: a set, or a pair of pixels (n, channels, height, width), bytes or floats in [0, 1], and labels (n,), see `subset`.
+    Returns the objective of each epoch: the mean of the loss that was minimised, over batches as they were mixed, smoothed and augmented.
+    images: a set, or a pair of pixels (n, channels, height, width), bytes or floats in [0, 1], and labels (n,), see `subset`.
     recipe: a Recipe, or a name in RECIPES.  seed: decides the order, the augmentation and the dropout; not the model's first weights.
     defences: of `privlab.defences`, such as (architecture.rolss(), regularisers.BiDO(0.1, 2)); the model has their form afterwards. When
         its form changes on the way, the optimiser keeps what it knows of the parameters that are left.
-    sample: how many images the curves are measured on after each epoch, of `images` and of `test` each, drawn by the seed.
-    run: where to keep a checkpoint each epoch. Call again with a fresh model and the same arguments to go on after an interruption; a
-        complete run is loaded and nothing is trained.
+    run: where to keep a checkpoint each epoch, under a config of all that the training depends on. Call again with a fresh model and the
+        same arguments to go on after an interruption; a complete run is loaded and nothing is trained.
     watch: called with the number of epochs done after each of them, before the epoch is kept. It may draw and measure as it likes.
     Each epoch sees each image once; a last batch of one image joins the batch before it, since BatchNorm cannot take it. The caller's
     random states stay as they are.
-    Raises ValueError for labels that the model has no class for, a batch larger than the set, a run that holds another training, defences
-    that do not fit the training or each other; FloatingPointError when the loss is no longer a number.
+    Raises ValueError for labels that the model has no class for, a batch larger than the set, defences that do not fit the training or
+    each other; FloatingPointError when the loss is no longer a number.
     """
-    train, held_out = batches.pair(images), None if test is None else batches.pair(test)
-    device = next(model.parameters()).device
+    train, device = batches.pair(images), next(model.parameters()).device
     recipe, n, classes = named(recipe, device, defences), len(train[1]), logits(model, train[0][:1]).shape[1]
     if recipe.batch_size > n:
         raise ValueError(f"batch_size={recipe.batch_size} is more than the {n} images; give {n} or less")
     if (low := int(train[1].min())) < 0 or int(train[1].max()) >= classes:
         raise ValueError(f"labels go from {low} to {train[1].max()}; this model knows the classes 0 to {classes - 1}")
     defence.check(defences, model, recipe, n)
-    history, states = History(), dict[str, dict[str, Tensor]]()
-    if run:
-        history, states = _kept(run, _settings(recipe, seed, train, held_out, sample, defences))
-    begun = len(history.lr)
+    objective, states = _kept(run) if run else ([], {})
+    begun = len(objective)
     # the form first: what a run holds was written behind its last epoch
     defence.shaped(model, defences, max(0, begun - 1), seed)
     if recipe.precision == "bf16":
@@ -79,36 +73,22 @@ def fit(
         model.load_state_dict(states["model"])
         remember(optimiser, states.get("optimiser", {}))
     train = train[0].to(device), train[1].to(device)
-    curves = {"train": batches.sample(train, sample, seed)}
-    if held_out is not None:
-        curves["test"] = batches.sample(held_out, sample, seed)
-    title = f"{type(model).__name__} on {n:,}"
-    bar = tqdm(total=recipe.epochs, initial=begun, desc=title, unit="epoch", disable=not progress, leave=False)
-    with _own_generators(device), bar:
+    bar = dict(initial=begun, total=recipe.epochs, unit="epoch", disable=not progress, leave=False)
+    with _own_generators(device):
         try:
-            for epoch in range(begun, recipe.epochs):
-                began = time.perf_counter()
+            for epoch in tqdm(range(begun, recipe.epochs), f"{type(model).__name__} on {n:,}", **bar):
                 if defence.shaped(model, defences, epoch, seed):
-                    optimiser = _carried(optimiser, _optimiser(recipe, model))
-                history.lr.append(learning_rate(recipe, epoch * steps(recipe, n), n))
-                history.objective.append(_epoch(model, train, recipe, optimiser, mix, epoch, seed, defences))
-                for name, some in curves.items():
-                    loss, accuracy = evaluate(model, some)
-                    getattr(history, f"{name}_loss").append(loss)
-                    getattr(history, f"{name}_accuracy").append(accuracy)
-                history.seconds.append(time.perf_counter() - began)
-                if not math.isfinite(history.objective[-1] + history.train_loss[-1]):
-                    raise FloatingPointError(
-                        f"the loss is {history.objective[-1]} in epoch {epoch + 1} of {recipe.epochs}: training diverged at "
-                        f"lr={recipe.lr:g}; try lr={recipe.lr / 10:g}, or clip_norm=1.0"
-                    )
+                    follow(optimiser, model)
+                objective.append(_epoch(model, train, recipe, optimiser, mix, epoch, seed, defences))
+                if not math.isfinite(objective[-1]) or not all(p.isfinite().all() for p in model.parameters()):
+                    where = f"the loss is {objective[-1]} in epoch {epoch + 1} of {recipe.epochs}"
+                    raise FloatingPointError(f"{where}: training diverged; try lr={recipe.lr / 10:g}, or clip_norm=1.0")
                 if watch:
                     watch(epoch + 1)
                 if run and epoch + 1 < recipe.epochs:
-                    past = {k: torch.tensor(v, dtype=torch.float64) for k, v in dataclasses.asdict(history).items()}
+                    past = {"objective": torch.tensor(objective, dtype=torch.float64)}
                     state = {"model": model.state_dict(), "optimiser": memory(optimiser), "history": past}
                     run.save("checkpoint", joined(state))  # in one file, since files are whole one by one
-                bar.update()
         finally:
             model.eval()
     spent = {name: what for each in defences for name, what in each.record(recipe, n).items()}
@@ -116,42 +96,43 @@ def fit(
         print(f"{kind}: {', '.join(f'{name} {number:.4g}' for name, number in numbers.items())}")
     if run and not run.complete:
         run.save("weights", model.state_dict())
-        run.note("history", dataclasses.asdict(history))
+        run.note("history", {"objective": objective})
         if spent:
             run.note("defences", spent)
         run.save("checkpoint", {})  # no longer needed, and three times the size of the weights
         run.finish()
-    return history
+    return objective
 
 
 def victim(
-    name: str, recipe: Recipe, *, images: Tensor, test: int | None = None, seed: int = 0,
-    model: Mapping[str, Any] | None = None, data: str = "cifar10", device: str | torch.device = "cpu", sample: int = 1_000,
-) -> tuple[nn.Module, History]:  # fmt: skip
-    """A trained model of the zoo, in eval mode, with its history: trained once, kept in the store, and reused from then on.
+    name: str, recipe: Recipe, *, images: Tensor, test: int, seed: int = 0, model: Mapping[str, Any] = {},
+    data: str = "cifar10", device: str | torch.device = "cpu", sample: int = 200,
+) -> tuple[nn.Module, float]:  # fmt: skip
+    """A trained model of the zoo, in eval mode, and its test accuracy: trained once, kept in the store, and reused from then on.
 
     name, model: what `zoo.build` takes, and the changes, such as dict(embed_dim=24).  seed: of the first weights and of `fit`.
     data: a named set; its normalisation becomes the model's.  images: the members, as places in its train split.
-    test: how many images of its test split, the first, the history is measured on; None for none.  recipe, sample: see `fit`.
+    test, sample: the accuracy is that on so many, drawn by the seed, of the first images of its test split.  recipe: see `fit`.
     The key holds all that the result depends on: the recipe, the seed, the pixels and labels themselves, the structure of the
     model, versions of torch and timm, the kind of device. It leaves out the number of threads, which moves the last bits.
     """
     recipe, source = named(recipe, device), load_images(data)
-    changes = {"num_classes": len(source.classes), **(model or {})}
+    changes = {"num_classes": len(source.classes), **model}
     built = models.build(name, seed=seed, **changes).to(device)
     built.normalise = source.normalise
-    members, held_out = subset(source, images), None if test is None else subset(load_images(data, "test"), range(test))
+    members, held_out = subset(source, images), subset(load_images(data, "test"), range(test))
     shapes = {n: tuple(t.shape) for n, t in built.state_dict().items()}
+    # sets stand by their contents, not by what they are called
+    sets = {part: [len(some[1]), digest(*some)] for part, some in (("images", members), ("test", held_out))}
     settings = {
         "model": {"name": name, **changes, "structure": key({"": f"{built}{shapes}{built.normalise}"})},
-        "training": _settings(recipe, seed, members, held_out, sample),
+        "training": {"format": FORMAT, "recipe": recipe.settings(), "seed": seed, "sample": sample, **sets},
     }
     run = keyed("victim", settings, format=FORMAT, device=device)
-    reused = run.complete
-    history = fit(built, members, recipe, seed=seed, test=held_out, sample=sample, run=run, progress=False)
-    how = f"{'reused, trained' if reused else 'trained'} on {len(members[1]):,} images of {data}"
-    print(f"{name}: {how} in {sum(history.seconds):.3g} s (run victim/{run.path.name[:8]})")
-    return built, history
+    how = f"{'reused, trained' if run.complete else 'trained'} on {len(members[1]):,} images of {data}"
+    fit(built, members, recipe, seed=seed, run=run, progress=False)
+    print(f"{name}: {how} (run victim/{run.path.name[:8]})")
+    return built, evaluate(built, batches.sample(held_out, sample, seed))[1]
 
 
 @torch.no_grad()
@@ -275,35 +256,17 @@ def remember(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) ->
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
 
 
-def _carried(before: torch.optim.Optimizer, after: torch.optim.Optimizer) -> torch.optim.Optimizer:
-    """A new optimiser with what the old one remembers of the parameters that both have; others, such as narrowed ones, begin anew."""
-    for parameter in (p for group in after.param_groups for p in group["params"]):
-        if parameter in before.state:
-            after.state[parameter] = before.state[parameter]
-    return after
+def follow(optimiser: torch.optim.Optimizer, model: nn.Module) -> None:
+    """Go on with the parameters that a model of another form has; what is known of those that were there stays, new ones begin anew."""
+    (group,) = optimiser.param_groups
+    group["params"] = [p for p in model.parameters() if p.requires_grad]
+    for gone in optimiser.state.keys() - {*group["params"]}:
+        del optimiser.state[gone]
 
 
-def _kept(run: Run, settings: dict[str, Any]) -> tuple[History, dict[str, dict[str, Tensor]]]:
-    """What a run holds of this training so far: its history, and the states of model and optimiser."""
-    if "training" not in run.names():
-        run.note("training", settings)
-    earlier = run.read("training")
-    if other := [n for n in {**earlier, **settings} if key({"": earlier.get(n)}) != key({"": settings.get(n)})]:
-        raise ValueError(
-            f"run: {run!r} of a training with {other[0]}={earlier.get(other[0])!r}, not {settings.get(other[0])!r}; "
-            "give each training a run with a config of its own"
-        )
+def _kept(run: Run) -> tuple[list[float], dict[str, dict[str, Tensor]]]:
+    """What a run holds of its training so far: the objective of each epoch, and the states of model and optimiser."""
     if "history" in run.names():
-        return History(**run.read("history")), {"model": run.load("weights")}
+        return run.read("history")["objective"], {"model": run.load("weights")}
     parts = parted(run.load("checkpoint")) if "checkpoint" in run.names() else {}
-    return History(**{name: tensor.tolist() for name, tensor in parts.pop("history", {}).items()}), parts
-
-
-def _settings(
-    recipe: Recipe, seed: int, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor] | None, sample: int,
-    defences: Sequence[Defence] = (),
-) -> dict[str, Any]:  # fmt: skip
-    """What weights and history depend on beside the model, as JSON; sets stand by their contents, not by what they are called."""
-    sets = {name: some and [len(some[1]), digest(*some)] for name, some in (("images", train), ("test", test))}
-    settings = {"format": FORMAT, "recipe": recipe.settings(), "seed": seed, "sample": sample, **sets}
-    return settings | ({"defences": [each.settings() for each in defences]} if defences else {})
+    return parts["history"]["objective"].tolist() if parts else [], parts

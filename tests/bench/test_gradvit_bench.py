@@ -26,7 +26,7 @@ from privlab import data, metrics, models
 from privlab.attacks import gradient_inversion
 from privlab.compute import machine
 from privlab.leak import observe
-from privlab.models import pretrained_networks
+from privlab.models import zoo
 
 pytestmark = pytest.mark.bench
 
@@ -38,7 +38,7 @@ def setting(name, default):
 SECONDS, IMAGES, SEEDS = setting("SECONDS", 20), setting("IMAGES", 4), setting("SEEDS", 2)
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 GIB = 2**30
-prior = functools.cache(pretrained_networks.efficientnet_lite0)
+prior = functools.cache(zoo.efficientnet_lite0)
 PRESETS = {
     "dlg": gradient_inversion.dlg,
     "idlg": gradient_inversion.idlg,

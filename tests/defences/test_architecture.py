@@ -18,6 +18,7 @@ LABELS = torch.arange(16) % 3
 BUILD = {
     "resnet18": dict(layers=(1, 1, 2, 2), channels=(8, 8, 12, 16), num_classes=3),
     "densenet121": dict(growth_rate=8, block_config=(1, 1, 2, 3), num_classes=3),
+    "ir152": dict(layers=(1, 1, 1, 1), image_size=32, num_classes=3),
     "vit_cifar": dict(embed_dim=16, depth=4, num_heads=2, num_classes=3),
 }
 
@@ -39,6 +40,7 @@ def fit(model, *defences, recipe=RECIPE):
 CASES = [
     (architecture.rolss(), "resnet18", [(4, 0)]),
     (architecture.rolss(), "densenet121", [(4, 0)]),
+    (architecture.rolss(), "ir152", [(4, 0)]),
     (architecture.rolss(), "vit_cifar", [(1, 0)]),
     (architecture.rolss_plus(), "resnet18", [(4, 0), (3, 0, 0.1)]),
     (architecture.ssf(), "resnet18", [(4, 0.2)]),
@@ -68,8 +70,8 @@ def test_tts_is_full_first_and_cut_afterwards_with_the_weights_of_the_first_stag
     recipe = replace(RECIPE, epochs=3)
     defences = (architecture.tts(2),)
     training.fit(model, (PIXELS, LABELS), recipe, seed=0, defences=defences, watch=watch, progress=False)
-    full = {1: 1, 2: 1, 3: 2, 4: 2}
-    assert forms == [full, full, {1: 1, 2: 1, 3: 2}]
+    assert forms == [[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3]]
+
     first, kept = build(), []
     watch = lambda epoch: kept.append(copy.deepcopy(first))  # noqa: E731
     training.fit(first, (PIXELS, LABELS), recipe, seed=0, watch=watch, progress=False)
@@ -83,6 +85,10 @@ def test_tts_is_full_first_and_cut_afterwards_with_the_weights_of_the_first_stag
         (lambda: fit(build(), architecture.tts(2)), "full=2 of 2 epochs leave none without skips; give fewer"),
         (lambda: fit(build("vit_cifar"), architecture.rolss_plus()), "has shortcuts in 1 of its stages, not 2"),
         (lambda: fit(models.build("vgg_narrow"), architecture.rolss()), "VGG has no skip connections"),
+        (
+            lambda: fit(build("vit_cifar"), architecture.ssf()),
+            "k=0.2: the shortcuts of VisionTransformer can be removed",
+        ),
     ],
 )
 def test_bad_input(make, message):

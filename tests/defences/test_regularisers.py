@@ -75,7 +75,7 @@ def test_more_points_by_explicit_kernel_matrices(labels):
 def test_the_loss_of_bido_by_hand(a1, a2):
     """Cross-entropy + a1 d(X, Z) - a2 d(Z, Y) over the five stages of a ResNet, passed through one after the other."""
     model = build().double()
-    history = fit(copy.deepcopy(model), BiDO(a1, a2, sigma=2.0), recipe=STILL)
+    objective = fit(copy.deepcopy(model), BiDO(a1, a2, sigma=2.0), recipe=STILL)
     model.train()
     z = x = forward.preprocessing(model)(PIXELS.double() / 255)
     expected = 0.0
@@ -84,7 +84,7 @@ def test_the_loss_of_bido_by_hand(a1, a2):
         z = step(z)
         expected += a1 * by_hand(x, z, 2.0) - a2 * by_hand(z, LABELS, 2.0)
     expected += F.cross_entropy(model.fc(model.global_pool(z)), LABELS).item()
-    assert history.objective == [pytest.approx(expected, rel=1e-6)]
+    assert objective == [pytest.approx(expected, rel=1e-6)]
 
 
 @pytest.mark.parametrize("name", BUILD)
@@ -98,7 +98,7 @@ def test_a_regulariser_changes_training_in_every_family(name, defence):
             assert defended.get_submodule(representations.last_linear(defended)).in_features == 4
     assert not defence.shape(defended, 1)
     one, other = fit(plain), fit(defended, defence)
-    assert one.objective[0] != other.objective[0] and all(map(math.isfinite, other.objective))
+    assert one[0] != other[0] and all(map(math.isfinite, other))
     assert not torch.equal(next(plain.parameters()), next(defended.parameters()))  # the slope reaches the stem
 
 
@@ -119,7 +119,7 @@ def test_the_loss_of_mid_by_hand():
     """Cross-entropy of the head on a drawn z, and weight times the mean divergence; the noise is the only draw of the pass."""
     model = build().double()
     MID(0.25, 4).shape(model, 0)
-    history = fit(copy.deepcopy(model), MID(0.25, 4), recipe=STILL)
+    objective = fit(copy.deepcopy(model), MID(0.25, 4), recipe=STILL)
     channel, head = model.fc
     model.train()
     with trainer._own_generators(torch.device("cpu")):
@@ -131,7 +131,7 @@ def test_the_loss_of_mid_by_hand():
         z = mu + sigma * torch.randn(16, 4, dtype=torch.float64)
     expected = F.cross_entropy(head(z), LABELS[rows])
     expected = expected + 0.25 * kl_divergence(Normal(mu, sigma), Normal(0.0, 1.0)).sum(1).mean()
-    assert history.objective == [pytest.approx(expected.item(), rel=1e-9)]
+    assert objective == [pytest.approx(expected.item(), rel=1e-9)]
 
 
 @pytest.mark.parametrize(

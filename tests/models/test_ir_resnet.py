@@ -7,12 +7,12 @@ import torch.nn.functional as F
 from privlab import models
 from privlab.models import ir_resnet, parts, representations
 
-SMALL = dict(widths=(4, 4, 8, 8), image_size=32)
+SMALL = dict(layers=(2, 2, 2, 2), image_size=32)
 
 
-def expected(layers, classes, widths=(64, 128, 256, 512), side=4):
+def expected(layers, classes, side=4):
     """Parameters, counted by hand; side: of the last map."""
-    inside = widths[0]
+    inside, widths = 64, (64, 128, 256, 512)
     total = 3 * 9 * inside + 2 * inside + inside  # convolution, norm, PReLU
     for depth, out in zip(layers, widths, strict=True):
         for i in range(depth):
@@ -29,19 +29,18 @@ def count(model):
 
 def test_the_target_of_the_inversion_attacks():
     with torch.device("meta"):
-        model = ir_resnet.IR(ir_resnet.LAYERS["ir152"])
-    assert count(model) == expected(ir_resnet.LAYERS["ir152"], 1000) == 62_599_848
+        model = models.build("ir152")
+    assert count(model) == expected((3, 8, 36, 3), 1000) == 62_599_848
     assert [len(stage) for stage in model.stages] == [3, 8, 36, 3]
     assert model.stages(torch.empty(1, 64, 64, 64, device="meta")).shape == (1, 512, 4, 4)
-    assert model(torch.empty(2, 3, 64, 64, device="meta")).shape == (2, 1000)
 
 
 @pytest.mark.parametrize(("size", "side"), [(64, 4), (28, 2), (33, 3)])
 def test_each_stage_halves_the_map_rounding_up(size, side):
-    model = models.build("ir18", 5, widths=(4, 4, 8, 8), image_size=size)
-    x = torch.rand(2, 3, size, size)
-    assert model.stages(model.stem(x)).shape == (2, 8, side, side) and model(x).shape == (2, 5)
-    assert count(model) == expected((2, 2, 2, 2), 5, (4, 4, 8, 8), side)
+    model = models.build("ir152", 5, layers=(1, 1, 1, 1), in_chans=1, image_size=size)
+    x = torch.rand(2, 1, size, size)
+    assert model.stages(model.stem(x)).shape == (2, 512, side, side) and model(x).shape == (2, 5)
+    assert count(model) == expected((1, 1, 1, 1), 5, side) - 2 * 9 * 64
     assert not model.training and model.normalise.mean == model.normalise.std == (0.5,)
 
 
@@ -59,7 +58,7 @@ def test_a_block_by_hand(outside):
 
 
 def test_the_rest_of_the_package_finds_its_parts():
-    model = models.build("ir18", 5, **SMALL)
+    model = models.build("ir152", 5, **SMALL)
     assert representations.last_linear(model) == "fc"
     assert representations.stages(model) == ["stages.0", "stages.1", "stages.2", "stages.3", "last"]
     assert parts.blocks(model)[:3] == ["stages.0.0", "stages.0.1", "stages.1.0"] and len(parts.blocks(model)) == 8

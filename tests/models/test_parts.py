@@ -45,15 +45,12 @@ def test_positions():
 
 
 SMALL = dict(layers=(1, 1, 1, 1), channels=(8, 8, 12, 16))
-SWIN = dict(depths=(1, 2), num_heads=(3, 6))
 
 
 @pytest.mark.parametrize(
     ("name", "changes", "expected"),
     [
         ("vit_cifar", dict(depth=2), ["blocks.0.mlp.fc1", "blocks.1.mlp.fc1"]),
-        ("swin_cifar", SWIN, [f"layers.{at}.mlp.fc1" for at in ("0.blocks.0", "1.blocks.0", "1.blocks.1")]),
-        ("convnext_cifar", dict(depths=(1, 1, 1, 1)), [f"stages.{stage}.blocks.0.mlp.fc1" for stage in range(4)]),
         # two convolutions a block, the second of which meets the shortcut before its ReLU; three in a bottleneck
         ("resnet18", SMALL, ["bn1", *(f"layer{stage}.0.bn1" for stage in range(1, 5))]),
         ("resnet50", SMALL, ["bn1", *(f"layer{stage}.0.bn{i}" for stage in range(1, 5) for i in (1, 2))]),

@@ -59,12 +59,10 @@ def test_reading_leaves_no_trace(model):
 
 
 def test_models_and_layers_that_do_not_fit_are_told():
-    vit, chain = models.build("vit_cifar", 4, **SMALL["vit_cifar"]), nn.Sequential(nn.Conv2d(3, 2, 1))
-    with pytest.raises(ValueError, match=r"'bloks.1' is no layer.*did you mean 'blocks.1'"):
-        representations.read(vit, X, ("bloks.1",))
+    chain = nn.Sequential(nn.Conv2d(3, 2, 1))
     with pytest.raises(ValueError, match="Sequential has no Linear layer"):
         representations.last_linear(chain)
-    with pytest.raises(ValueError, match=r'set model.feature_info to .*such as \[{"module": "layer1"}\]'):
+    with pytest.raises(ValueError, match="Sequential does not say where its stages end"):
         representations.stages(chain)
     chain.feature_info = [{"module": "0"}]
     assert representations.stages(chain) == ["0", LAST]

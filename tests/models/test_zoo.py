@@ -8,9 +8,6 @@ from hypothesis import strategies as st
 from torch import nn
 
 from privlab import models
-from privlab.attacks.gradient_inversion import label_recovery
-from privlab.data import NORMALISE
-from privlab.leak import observe
 from privlab.models import april, position_embeddings, representations
 
 X = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
@@ -74,13 +71,6 @@ def test_the_papers_models_by_their_counts(name, count):
     assert sum(p.numel() for p in model.parameters()) == count
 
 
-@pytest.mark.parametrize("name", ["resnet_cifar", "swin_cifar", "vit_cifar", "convnext_cifar"])
-def test_the_small_ones_are_small_and_timms(name):
-    model = models.build(name, num_classes=7)
-    assert type(model).__module__.startswith("timm.") and sum(p.numel() for p in model.parameters()) < 8e6
-    assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 7) and model.normalise == NORMALISE["cifar10"]
-
-
 def test_the_stem_for_small_images_keeps_their_size():
     small, large = models.build("resnet_cifar"), models.build("resnet_cifar", stem="imagenet")
     sizes = [model.maxpool(model.conv1(X)).shape[-1] for model in (small, large)]
@@ -120,20 +110,6 @@ def test_images_of_another_number_of_channels_pass_as_they_are():
     assert torch.equal(grey.normalise(x), x) and grey(grey.normalise(x)).shape == (1, 4)
 
 
-def test_distilled_models_give_one_gradient_of_two_heads():
-    """In eval mode the logits are the mean of both heads, so a client can step, and each head gets half the slope."""
-    model = models.build("deit_tiny_distilled_patch16_224", img_size=32, depth=1, num_classes=10)
-    z = model.forward_features(X)
-    torch.testing.assert_close(model(X), (model.head(z[:, 0]) + model.head_dist(z[:, 1])) / 2)
-    leak = observe(model, X, torch.tensor([3, 5]))
-    assert leak.grads.keys() == {name for name, _ in model.named_parameters()}
-    torch.testing.assert_close(leak["head.bias"], leak["head_dist.bias"])
-    with torch.no_grad():
-        slope = model(leak.normalise(X)).softmax(1).mean(0) - torch.tensor([0, 0, 0, 0.5, 0, 0.5, 0, 0, 0, 0])
-    torch.testing.assert_close(leak["head.bias"], slope / 2)
-    assert label_recovery.classifier(model) == "head"
-
-
 @pytest.mark.parametrize("name", ["resnet_cifar", "swin_cifar", "vit_cifar", "convnext_cifar", "vgg_narrow"])
 def test_a_bottleneck_lets_few_numbers_through_and_leaves_the_rest_alone(name):
     model, plain = models.build(name, 2, bottleneck=3), models.build(name, 2)
@@ -150,11 +126,9 @@ def test_a_bottleneck_lets_few_numbers_through_and_leaves_the_rest_alone(name):
     [
         (lambda: models.build("resnet5"), "'resnet5' is not in the zoo; nearest: resnet50"),
         (lambda: models.build("vit_cifar", img_size=30), "img_size=30 is no multiple of patch_size=8; try 32"),
-        (lambda: models.build("vit_cifar", embed_dim=65), "embed_dim=65 does not split into num_heads=4"),
-        (lambda: models.build("vit_cifar", bottleneck=384), "the head sees 384 features; give 1 to 383"),
         (lambda: models.build("deit_tiny_distilled_patch16_224", bottleneck=3), "by one Linear layer .*'head_dist'"),
-        (lambda: models.build("vit_cifar", num_classes=0, bottleneck=3), "built with num_classes, 1 or more"),
-        (lambda: models.build("resnet18", position="random"), "ResNet has no position embedding .*try a ViT"),
+        (lambda: models.build("vit_cifar", num_classes=0, bottleneck=3), "does not answer by one Linear layer"),
+        (lambda: models.build("resnet18", position="random"), "ResNet has no position embedding; try a ViT"),
         (lambda: april.build("c"), "architecture='c'; try 'a'"),
         (lambda: april.build("a", position="circle"), "position='circle' is no position embedding"),
         (lambda: april.build("b", position="low_rank", position_rank=17), "position_rank=17 is no rank .*try 1 to 16"),

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from privlab import compute, training
+from privlab import training
 from privlab.defences import dp_sgd
 from privlab.training import Recipe, batches, recipes, shadow_models, trainer
 
@@ -46,15 +46,11 @@ def test_a_step_is_that_of_the_loss_under_autocast_and_the_weights_stay_float32(
         torch.testing.assert_close(moved, p - 0.5 * p.grad, rtol=1e-3, atol=1e-4)
 
 
-def test_a_run_of_another_precision_is_refused_and_full_precision_is_the_key_of_before(tmp_path):
+def test_full_precision_is_the_key_of_before():
     assert "precision" not in replace(BF16, precision="full").settings() and BF16.settings()["precision"] == "bf16"
     assert (
         Recipe(**BF16.settings()) == BF16 and Recipe(**replace(BF16, precision="full").settings()).precision == "full"
     )
-    run = compute.Run("victim", {}, tmp_path)
-    fit(network(), BF16, run=run)
-    with pytest.raises(ValueError, match="recipe="):
-        fit(network(), replace(BF16, precision="full"), run=run)
 
 
 @pytest.mark.parametrize(("native", "precision"), [(True, "bf16"), (False, "full")])
@@ -66,9 +62,6 @@ def test_auto_is_settled_before_the_key_is_made(native, precision, monkeypatch, 
         "vit_cifar", auto, (PIXELS.repeat(1, 1, 4, 4), SET[1]), torch.ones(1, 24, dtype=torch.bool), folder=tmp_path
     )
     assert fleet.settings["recipe"].get("precision", "full") == precision
-    run = compute.Run("victim", {}, tmp_path / "runs")
-    fit(network(), auto, run=run)
-    assert run.read("training")["recipe"].get("precision", "full") == precision
 
 
 def test_dp_sgd_takes_its_steps_in_full_precision():
@@ -77,10 +70,3 @@ def test_dp_sgd_takes_its_steps_in_full_precision():
     with pytest.raises(ValueError, match=r"precision='bf16'.*'full' or 'auto'"):
         fit(model, BF16, defences=defences)
     assert recipes.named(replace(BF16, precision="auto"), "cpu", defences).precision == "full"
-
-
-def test_the_card_that_is_asked_about_is_the_one_that_computes(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    cards = {torch.device("cuda:0"): (7, 5), torch.device("cuda:1"): (9, 0)}
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device="cuda:0": cards[torch.device(device)])
-    assert [recipes.computes_bf16(card) for card in cards] == [False, True]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from privlab.training import queries
+from privlab.training import batches
 
 SMALL = torch.arange(1, 7).view(1, 1, 2, 3)  # [[1, 2, 3], [4, 5, 6]]
 PHOTO = torch.randint(0, 256, (2, 3, 5, 7), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -16,7 +16,7 @@ moves = st.tuples(st.integers(-6, 6), st.integers(-4, 4))
 
 
 def one(name, pixels=PHOTO):
-    return next(queries.apply(pixels, [name]))
+    return next(batches.queries(pixels, [name]))
 
 
 @pytest.mark.parametrize(
@@ -39,12 +39,3 @@ def test_shift_is_scipys(move):
     right, down = move
     theirs = ndimage.shift(PHOTO.numpy(), (0, 0, down, right), order=0, mode="nearest")
     assert np.array_equal(one(f"shift_{right}_{down}").numpy(), theirs)
-
-
-@given(st.integers(0, 12))
-def test_shifts_are_4d_plus_1_at_distance_d(d):
-    assert queries.shifts(1) == ["image", "shift_-1_0", "shift_0_-1", "shift_0_1", "shift_1_0"]
-    names = queries.shifts(d)
-    assert len(set(names)) == len(names) == 4 * d + 1
-    moved = [[int(part) for part in name.split("_")[1:]] for name in names[1:]]
-    assert all(abs(right) + abs(down) == d for right, down in moved)

@@ -7,7 +7,7 @@ import torch
 
 from privlab.ledger import papers
 from privlab.training import RECIPES, Recipe
-from privlab.training.recipes import learning_rate, named, steps
+from privlab.training.recipes import learning_rate, steps
 
 
 def printed(recipe):
@@ -77,12 +77,6 @@ def test_bad_settings_are_named():
             Recipe(**{"epochs": 3, **change})
     with pytest.raises(ValueError, match=r"optimiser='adamax' is not known; did you mean 'adam'\? Known: adamw, adam"):
         Recipe(epochs=3, optimiser="adamax")
-
-
-def test_recipes_by_name():
-    assert named("smoke") is RECIPES["smoke"] and named(RECIPES["smoke"]) is RECIPES["smoke"]
-    with pytest.raises(ValueError, match=r"recipe='laptp' is not known; did you mean 'laptop'\? Known: digits"):
-        named("laptp")
 
 
 def rates(recipe, images):

@@ -125,7 +125,7 @@ def gradvit(
     First half: gradients alone, with the auxiliary terms (eq. 7: patches, agreement, pixels and smoothness, under its alphas 1 to 3).
     Second half: gradients at half the weight (eq. 5) and the statistics of a separate network (eq. 6).
     For Table 2's rows take terms away: `gradvit(...).without("patches")`, `.unscheduled()`.
-    prior: the separate network, such as `pretrained_networks.efficientnet_lite0()`; without it, there is no image prior.
+    prior: the separate network, such as `zoo.efficientnet_lite0()`; without it, there is no image prior.
     group: seeds that the registration holds together; the paper does not say how many.  1 leaves the registration out.
     patch: side of a patch in pixels; the victim's own if not given.  The box is ours, as in every preset here.
     image, size, relative: weight of the statistics, and how they are taken, see `priors.BatchNormStatistics`. The paper's 0.2 fits

@@ -79,7 +79,7 @@ class BatchNormStatistics:
     Over the BatchNorm2d layers, the sum of two L2 norms: of (mean over batch and map of what enters - running mean) and of (variance -
     running variance), each a vector of channels. The variance divides by the number of values: our choice, the paper does not say.
 
-    network: trained, with BatchNorm2d layers; a copy is taken, in eval mode. GradViT's is not the victim, see `models.pretrained_networks`.
+    network: trained, with BatchNorm2d layers; a copy is taken, in eval mode. GradViT's is not the victim, see `zoo.efficientnet_lite0`.
     size: resize the images to so many pixels a side first, bilinearly.
     relative: count means in units of the running deviation and variances in units of the running variance: these differ a thousandfold
         between networks, and a weight that fits one of them fits no other. The papers do not.
@@ -94,7 +94,7 @@ class BatchNormStatistics:
         object.__setattr__(self, "network", copy.deepcopy(self.network).eval().requires_grad_(False))
         if not self._layers():
             what = f"network: {type(self.network).__name__} has no BatchNorm2d layer with running statistics"
-            raise ValueError(f"{what}; give one that has, such as pretrained_networks.efficientnet_lite0()")
+            raise ValueError(f"{what}; give one that has, such as zoo.efficientnet_lite0()")
 
     def __call__(self, images: Tensor, _: object, leak: Leak) -> Tensor:
         pixels, normalise = leak.normalise.inverse(images), preprocessing(self.network)

@@ -63,7 +63,7 @@ class Game:
         fleet = shadow_models.make(
             name, how, (photos.pixels, photos[self.task]), keep,
             model={**shape, "num_classes": len(photos.values[self.task])}, normalise=photos.normalise,
-            at=range(every, how.epochs, every) if every else (), layers=(LAST,), seed=self.seed, weights=True, device=device,
+            at=range(every, how.epochs, every) if every else (), features=True, seed=self.seed, weights=True, device=device,
         )  # fmt: skip
         shadow_models.train(fleet, 0)
         return fleet

@@ -327,10 +327,10 @@ def trained(trial: Trial, steps: int, images: int, epochs: int, width: int, dept
     recipe = replace(training.RECIPES["smoke"], epochs=epochs)
     members = torch.randperm(50_000, generator=torch.Generator().manual_seed(trial.number))[:images]
     for std in (0.02, 1.0):
-        model, history = training.victim(
+        model, accuracy = training.victim(
             "vit_cifar", recipe, images=members, test=1_000, sample=200, seed=abs(trial.number), device=trial.device,
             model=dict(embed_dim=width, depth=depth, position_std=std),
         )  # fmt: skip
         yield from trial.scores(f"trained, {word(std)}", final(invert("annealed", trial, model, steps)))
-        yield f"test_accuracy[trained, {word(std)}]", history.test_accuracy[-1]
+        yield f"test_accuracy[trained, {word(std)}]", accuracy
         yield f"position_std[trained, {word(std)}]", model.get_parameter("pos_embed").std().item()

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from privlab.attacks.gradient_inversion.sensitivity import effective_rank
-from privlab.models.morph_steps import STEPS, Step
+from privlab.models.morph import STEPS, Step
 from privlab.notebook.kit import function, one
 
 # fmt: off

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privlab.models.morph_steps import PATTERNS
+from privlab.models.morph import PATTERNS
 from privlab.notebook.kit import function
 
 # fmt: off

@@ -109,7 +109,7 @@ def identities(here: People, network: str, epochs: int) -> Values:
     rows = gradient_flow.split(here.network(network, how=how).model(0), images, targets, losses.poincare)
     yield "relative_error[block_gradient, skip_part_plus_branch_part]", max(row.error for row in rows)
     branched = here.network("repvgg", how=how).model(0).double()
-    folded = models.repvgg.fold(branched)
+    folded = models.skip_connections.fold(branched)
     x = images.double().requires_grad_()
     answers = [net(here.normalise(x)) for net in (branched, folded)]
     backs = [torch.autograd.grad(losses.poincare(y, targets).sum(), x)[0] for y in answers]

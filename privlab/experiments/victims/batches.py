@@ -69,7 +69,7 @@ def trained(trial: Trial, name: str, images: int, epochs: int, **changes: Any) -
 
 @cache
 def prior() -> nn.Module:
-    return models.pretrained_networks.efficientnet_lite0()
+    return models.zoo.efficientnet_lite0()
 
 
 def gradvit(steps: int, **changes: Any) -> GradientMatching:

@@ -145,7 +145,7 @@ def answers(architecture: Architecture, images: Draw, recipe: Settings, every: i
     fleet = shadow_models.make(
         name, how, (images.pixels, images.labels), images.keep, model={**changes, "num_classes": 10},
         normalise=data.NORMALISE["cifar10"], seed=images.seed, at=range(every, how.epochs, every) if every else (),
-        queries=("image", "mirror", *training.queries.shifts(1)[1:]), device=device,
+        queries=("image", "mirror", *training.batches.SHIFTS), device=device,
     )  # fmt: skip
     for model in range(len(fleet.keep)):
         shadow_models.train(fleet, model)

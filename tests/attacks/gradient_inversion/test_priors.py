@@ -21,7 +21,7 @@ from privlab.attacks.gradient_inversion.priors import (
 )
 from privlab.data import Normalise
 from privlab.leak import Leak
-from privlab.models import pretrained_networks
+from privlab.models import zoo
 
 HALF = Normalise((0.5,), (0.25,))
 
@@ -137,7 +137,7 @@ def test_the_network_stays_as_it_was():
 
 def test_efficientnet_lite0_knows_photographs():
     before = torch.get_rng_state()
-    network = pretrained_networks.efficientnet_lite0()
+    network = zoo.efficientnet_lite0()
     assert torch.equal(torch.get_rng_state(), before)
     photos = data.load("imagenet_samples")
     images = torch.cat([photos.one(i, 224)[0] for i in range(4)])

@@ -6,7 +6,7 @@ import pytest
 from colours import contrast
 from markup import Page
 
-from privlab.models import morph, morph_steps
+from privlab.models import morph
 from privlab.notebook import plots
 from privlab.notebook.plots import architecture_drawing
 
@@ -25,7 +25,7 @@ def test_marks_by_hand(new, old_marks, new_marks):
     assert architecture_drawing.marks(OLD, new) == (old_marks, new_marks)
 
 
-@pytest.mark.parametrize("number", [*morph_steps.STEPS][1:])
+@pytest.mark.parametrize("number", [*morph.STEPS][1:])
 def test_something_is_marked_where_the_blocks_of_a_step_differ_and_the_rest_is_the_same(number):
     stacks = [morph.outline(morph.build(n, width=0.05, depths=(2, 2, 2, 2))) for n in (number - 1, number)]
     told = architecture_drawing.marks(*stacks)
@@ -38,7 +38,7 @@ def test_the_block_of_a_step_stands_beside_the_one_before_and_is_told_in_words()
     drawn = plots.morph_block(10)
     page = Page(drawn.html)
     assert page.tags[0] == ("div", {"role": "img", "aria-label": drawn.alt}) and page.texts["span"] == "shortcut" * 2
-    assert f"10: {morph_steps.STEPS[10].name}" in drawn.alt and "9: " in drawn.alt
+    assert f"10: {morph.STEPS[10].name}" in drawn.alt and "9: " in drawn.alt
     assert drawn.alt.count("GELU (gone)") == 2 == drawn.html.count("<strong>gone: </strong>GELU")
     assert "(" not in plots.morph_block(1).alt.partition("layers.")[2]  # nothing before it, nothing changed
     assert "maximum of 3 x 3" in plots.morph_block(4).alt  # the step changes the stem, so the stem is shown
