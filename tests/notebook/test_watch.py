@@ -9,13 +9,12 @@ import time
 
 import pytest
 import torch
-from jupyter_client.manager import KernelManager
+from jupyter_client.manager import start_new_kernel
 
 from privlab import metrics
 from privlab.attacks.gradient_inversion.results import State
 from privlab.notebook.control_sweep import sweep
 from privlab.notebook.watch import watch
-from privlab.runner import execution
 
 pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
 TRUTH = torch.rand(1, 3, 12, 12, generator=torch.Generator().manual_seed(1))
@@ -142,16 +141,10 @@ p = widgets.watch({"one": search}, torch.zeros(1, 3, 12, 12))
 
 @pytest.fixture
 def client():
-    """Of a kernel as the runner starts one."""
-    with execution.alone() as config:
-        manager = KernelManager(kernel_name=execution.KERNEL, config=config)
-        manager.start_kernel()
-        client = manager.blocking_client()
-        client.start_channels()
-        client.wait_for_ready(timeout=60)
-        yield client
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
+    manager, client = start_new_kernel()
+    yield client
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
 
 
 def test_pause_gets_through_while_it_plays_in_a_kernel_where_clicks_arrive_on_a_thread_of_their_own(client):
