@@ -26,7 +26,6 @@
 # **overfitting level**, **true-positive rate**, **shadow model**, **balanced accuracy**, **ROC**.
 
 # %%
-
 from privlab import compute, data, experiments, models
 from privlab.attacks import membership_inference
 from privlab.course.lab_01 import experiments as membership

@@ -60,10 +60,8 @@ COURSE = "the folder of a course"
     option("--jobs", "labs at a time, which share the cores", 1),
     option("--out", "for executed notebooks and index.html (default: runs/PROFILE)", Path),
     option("--resume", "skip labs that succeeded in --out, where nothing has changed since", bool),
-    option("--device", "cpu, cuda, cuda:1 or auto (default: what a lab says, auto)", str),
-    option(
-        "-p", "another parameter of the labs: seed 1", nargs=2, action="append", metavar=("NAME", "VALUE"), default=[]
-    ),
+    option("--device", "cpu, cuda or cuda:1", "auto"),
+    option("-p", "another parameter: seed 1", nargs=2, action="append", metavar=("NAME", "VALUE"), default=[]),
     LABS,
 )
 def run(options: Namespace) -> int:
@@ -72,8 +70,9 @@ def run(options: Namespace) -> int:
 
     shelf = runner.catalogue.everything(options.labs)
     chosen = runner.catalogue.pick(shelf, options.names, options.deeper)
-    extra = {name: _value(text) for name, text in options.p} | ({"device": options.device} if options.device else {})
+    extra = {name: _value(text) for name, text in options.p}
     out = options.out or folder(options.profile, extra)
+    extra = {"device": options.device} | extra
     plan = Plan(tuple(chosen), out, options.profile, options.jobs, options.resume, extra)
     return int(bool(run(plan, shelf)))
 

@@ -35,11 +35,13 @@ def figures(monkeypatch):
     """The matplotlib figures behind the pictures that a test draws."""
     from privlab.notebook.plots import picture  # not at the top: few tests draw
 
-    seen = []
-    render = picture.render
-    monkeypatch.setattr(
-        picture, "render", lambda figure, *told, **look: seen.append(figure) or render(figure, *told, **look)
-    )
+    seen, render = [], picture.render
+
+    def seeing(figure, *told, **look):
+        seen.append(figure)
+        return render(figure, *told, **look)
+
+    monkeypatch.setattr(picture, "render", seeing)
     return seen
 
 

@@ -24,7 +24,6 @@
 # *About 12 minutes. You need* lab 02.
 
 # %%
-
 from privlab import compute, experiments
 from privlab.experiments.victims import shadow_fleets
 from privlab.metrics import roc

@@ -151,7 +151,7 @@ text(
 # To tell them apart, L-BFGS gets the same terms. There the smoothness fades with time.
 
 # %%
-print(GaussNewton(steps=200, passes=200))
+print(GaussNewton(200))
 print(lbfgs(5, CURVED))
 
 # %% [markdown]

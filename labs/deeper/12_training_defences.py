@@ -187,7 +187,7 @@ text(
 #
 # - **Weights.** BiDO's (2, 20) and MID's 0.05 were chosen on one draw of people that is not judged here: the best of five pairs, and of three. The published weights, 0.05 and 0.5, did nothing here that could be
 #   seen, and larger ones destroyed the task. A fair comparison would search all weights alike. The paper does not say how its rivals were tuned.
-# - **DP-SGD.** Opacus clips and counts. We take the gradients of single images with `torch.func`, because timm's in-place additions break Opacus' hooks.
+# - **DP-SGD.** Opacus counts epsilon. We clip, and add the noise, on gradients of single images from `torch.func`, because timm's in-place additions break Opacus' hooks.
 # - **GroupNorm.** At `night` it is also trained three times as long, beside a BatchNorm network that is trained as long. It looks like the best defence of
 #   all, until another judge looks: [does the judge take sides?](12_judges.ipynb)
 

@@ -81,7 +81,8 @@ def fan_out(
                 raise RuntimeError(f"{todo[0].name} is not done: {why}") from died
             if todo := again:
                 time.sleep(1)  # another process may be through then, and memory free
-    for name, error in failed.items():
+    if failed:
+        name, error = next(iter(failed.items()))
         raise RuntimeError(f"{name} failed: {error}") from error
     said = f"{title}: {missing - len(todo)} done in {time.time() - began:.3g} s on {where}"
     more = {"reused": len(tasks) - missing, "deaths of a worker": deaths, "left for the next call": len(todo)}
@@ -109,7 +110,11 @@ def reach(address: str) -> Any:
         from distributed import Client
 
         client = Client(address, timeout=10, set_as_default=False)
-        client.wait_for_workers(1, timeout=10)
+        try:
+            client.wait_for_workers(1, timeout=10)
+        except OSError:
+            client.close()
+            raise
         return client
     except (ImportError, OSError, TypeError, ValueError) as error:
         raise ConnectionError(
@@ -144,7 +149,7 @@ def _far(client: Any, calls: Sequence[Any]) -> Iterator[Outcome]:
     """On a cluster, by Dask itself: joblib's backend for it waits for ever for a task whose workers died too often (1.6.0)."""
     from distributed import as_completed
 
-    futures = [client.submit(attempt, *task, pure=False) for attempt, task, _ in calls]
+    futures = [client.submit(attempt, *given, pure=False) for attempt, given, _ in calls]
     for future in as_completed(futures, loop=client.loop):
         if future.status == "finished":
             yield future.result()

@@ -127,7 +127,7 @@ def load(name: str, split: str = "train", to: sources.Where = None) -> Images:
     """
     if name not in NORMALISE:
         raise ValueError(f"name={name!r} is not a known image set{sources.nearest(name, names())}")
-    splits = [file.removesuffix(".safetensors") for file in sources.describe(name).layout]
+    splits = sources.splits(name)
     if split not in splits:
         raise ValueError(f"split={split!r} does not exist in {name!r}; it has {' and '.join(map(repr, splits))}")
     with safe_open(sources.fetch(name, to) / f"{split}.safetensors", framework="pt") as file:

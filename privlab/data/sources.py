@@ -104,6 +104,11 @@ def complete(name: str, to: Where = None) -> dict[str, str]:
         return {}
 
 
+def splits(name: str) -> list[str]:
+    """The splits that a set of images has, such as ["train", "test"].  Raises ValueError for an unknown name."""
+    return [file.removesuffix(".safetensors") for file in describe(name).layout]
+
+
 def fetch(name: str, to: Where = None) -> Path:
     """The folder with a source's ready files; where it is missing or incomplete, download and prepare it first.
 
@@ -114,12 +119,11 @@ def fetch(name: str, to: Where = None) -> Path:
     lacks the source, RuntimeError where no origin delivered (it names each, and why).
     """
     root = folder(to)
-    if not complete(name, to):
+    if not (files := complete(name, to)):
         try:
             shared_folder(root / ".incoming")
-            alone = FileLock(
-                root / ".incoming" / f"{name}.lock", mode=0o666
-            ).acquire()  # the others wait, and find it done
+            lock = FileLock(root / ".incoming" / f"{name}.lock", mode=0o666)
+            alone = lock.acquire()  # the others wait, and find it done
         except OSError as error:
             raise PermissionError(
                 f"{name!r} is not in {root}, and nothing can be written there ({error.strerror or error}); have its owner "
@@ -128,7 +132,8 @@ def fetch(name: str, to: Where = None) -> Path:
         with alone:
             if not complete(name, to):
                 _prepare(describe(name), root)
-    for file, digest in complete(name, to).items():
+        files = complete(name, to)
+    for file, digest in files.items():
         check(root / name / file, digest, f"remove {root / name} and fetch {name!r} again")
     return root / name
 
@@ -153,7 +158,7 @@ def _prepare(source: Source, root: Path) -> None:
     """From the first origin that delivers; a file that has arrived is kept for the next try."""
     failures = []
     for origin in source.origins:
-        address, size = origin.files[0].urls[0], sum(file.size or 0 for file in origin.files)
+        address, size = " or ".join(origin.files[0].urls), sum(file.size or 0 for file in origin.files)
         if address.startswith("http") and os.environ.get("PRIVLAB_OFFICIAL") == "0":
             failures.append(f"{address}: it was skipped (PRIVLAB_OFFICIAL=0)")
             continue
@@ -195,7 +200,7 @@ def _lay_out(source: Source, origin: Origin, root: Path) -> None:
             if source.contents.get(file, contents) != contents:
                 raise ValueError(f"the tensors of {file} hash to {contents}, expected {source.contents[file]}")
             files[file] = {"sha256": downloads.sha256(fresh / file), "contents": contents}
-        manifest = {"source": source.name, "origin": origin.files[0].urls[0], "files": files}
+        manifest = {"source": source.name, "origin": " or ".join(origin.files[0].urls), "files": files}
         (fresh / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
         shutil.rmtree(root / source.name, ignore_errors=True)
         os.replace(fresh, root / source.name)

@@ -75,10 +75,12 @@ class BiDO(Defence):
         with _outputs(model.get_submodule(name) for name in representations.stages(model)[:-1]) as features:
 
             def penalty(x: Tensor, labels: Tensor) -> Tensor:
-                total = x.new_zeros(())
+                total, of_images, of_labels = x.new_zeros(()), _shares(x, self.sigma), _shares(labels, self.sigma)
                 for z in features:
-                    total = total + self.a1 * hsic(x, z, self.sigma).to(x.dtype)
-                    total = total - self.a2 * hsic(z, labels, self.sigma)
+                    if self.a1:
+                        total = total + self.a1 * (of_images * _shares(z, self.sigma)).sum().to(x.dtype)
+                    if self.a2:
+                        total = total - self.a2 * (_shares(z, self.sigma) * of_labels).sum().to(z.dtype)
                 features.clear()
                 return total
 

@@ -59,6 +59,8 @@ class UpdateDefence(Defence):
         if dict(self.given).keys() != {*wanted}:
             got, give = ", ".join(dict(self.given)), ", ".join(wanted)
             raise ValueError(f"{self.by} got {got or 'nothing'}; give {give or 'nothing'}")
+        given = {name: list(value) if isinstance(value, tuple) else value for name, value in self.given}
+        object.__setattr__(self, "given", tuple((name, given[name]) for name in wanted))  # one form for one defence
 
     def __call__(self, leak: Leak, model: nn.Module, seed: int | None = 0) -> Leak:
         """What the server receives in place of this leak.  seed: of the noise; None draws from torch's own generator.

@@ -16,7 +16,6 @@ from privlab import compute
 from privlab.experiments.measuring import SHOWN, measure, png, row
 from privlab.experiments.protocol import Experiment, find
 from privlab.ledger import evidence
-from privlab.ledger.evidence import SIZES
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,7 +118,8 @@ def run(name: str, size: str, *, device: str = "cpu", jobs: int | None = None, p
     Raises ValueError for an unknown experiment, size or device.
     """
     experiment = find(name)
-    size = [each for each in SIZES[: SIZES.index(evidence.checked(size)) + 1] if each in experiment.sizes][-1]
+    no_larger = evidence.SIZES[: evidence.SIZES.index(evidence.checked(size)) + 1]
+    size = [each for each in no_larger if each in experiment.sizes][-1]
     if size not in ("smoke", "class"):
         measure([name], size, jobs=jobs, device=device, progress=progress)
         return load(name, size)

@@ -147,11 +147,11 @@ def _measured_on(
 def names(pattern: str = "*") -> list[str]:
     """Names of the experiments that fit a pattern with wildcards, such as "gradient_inversion.*"; all of them if not given.
 
-    A lab's lie with it, in the files privlab/course/lab_NN/experiments*.py.
+    A lab's lie with it, in privlab/course/lab_NN/experiments.py.
     """
     for place in importlib.import_module("privlab.course").__path__:
-        for file in sorted(Path(place).glob("lab_*/experiments*.py")):
-            importlib.import_module(f"privlab.course.{file.parent.name}.{file.stem}")
+        for file in sorted(Path(place).glob("lab_*/experiments.py")):
+            importlib.import_module(f"privlab.course.{file.parent.name}.experiments")
     return fnmatch.filter(sorted(_REGISTRY), pattern)
 
 

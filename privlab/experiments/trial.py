@@ -18,7 +18,7 @@ from privlab.leak import Leak, observe
 
 def photographs(name: str) -> data.Images:
     """The set that photographs under attack are taken from: the test split where there is one."""
-    return data.load(name, "train" if name.endswith("_samples") or name == "orl" else "test")
+    return data.load(name, "test" if "test" in data.sources.splits(name) else "train")
 
 
 @cache

@@ -156,9 +156,10 @@ def judge_by(claim: Claim, one: Try) -> Judgement:
         found = names(text)
         met, because, _ = decided(text, all(name.partition("[")[0] in EVERY_REPEAT for name in found))
         needs.append(Need(text, STATES[met], f"{'; '.join(str(ours[name]) for name in found)}: {because}"))
-    for outcome, state in ((INCONCLUSIVE, STATES[INCONCLUSIVE]), (NOT_TESTED, STATES[NOT_REPRODUCED])):
-        for need in [need for need in needs if need.state == state][:1]:
-            verdict, p, why = outcome, None, f"needs {need.text} {state} ({need.why})"
+    for outcome, state in ((NOT_TESTED, STATES[NOT_REPRODUCED]), (INCONCLUSIVE, STATES[INCONCLUSIVE])):
+        if unmet := [need for need in needs if need.state == state]:
+            verdict, p, why = outcome, None, f"needs {unmet[0].text} {state} ({unmet[0].why})"
+            break
     return Judgement(
         claim, size, verdict, why, [*ours.values()], scope(own, claim.reading), stands_for, p, (), needs, tables
     )

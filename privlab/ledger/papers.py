@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -42,13 +41,13 @@ def table(name: str) -> pd.DataFrame:
     """
     if name not in tables():
         raise ValueError(f"name={name!r} is not a table of the papers; try one of {', '.join(tables())}")
-    return _table(name).copy()
+    frame = pd.DataFrame(_rows(name))
+    return frame.assign(**{column: pd.to_numeric(frame[column]) for column in ("mean", "std") if column in frame})
 
 
 @cache
-def _table(name: str) -> pd.DataFrame:
-    frame = pd.read_csv(_PAPERS / f"{name}.csv", dtype=str, keep_default_na=False)
-    return frame.assign(**{column: pd.to_numeric(frame[column]) for column in ("mean", "std") if column in frame})
+def _rows(name: str) -> list[dict[str, str]]:
+    return pd.read_csv(_PAPERS / f"{name}.csv", dtype=str, keep_default_na=False).to_dict("records")
 
 
 @dataclass(frozen=True)
@@ -72,10 +71,10 @@ class Printed:
         if not file:
             return cls(name, float(told["mean"]), told.get("std"), told.get("unit"), cell["prose"])
         stem = file.removesuffix(".csv")
-        rows = _table(stem)
-        (row,) = rows[(rows[[*cell]] == [*map(str, cell.values())]).all(axis=1)].itertuples()
-        std = None if math.isnan(row.std) else row.std
-        return cls(name, row.mean, std, row.unit, f"Table {stem.split('_table')[1]}")
+        wanted = {column: str(value) for column, value in cell.items()}
+        (row,) = (row for row in _rows(stem) if wanted.items() <= row.items())
+        std = float(row["std"]) if row["std"] else None
+        return cls(name, float(row["mean"]), std, row["unit"], f"Table {stem.split('_table')[1]}")
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,14 @@ def preprocessing(model: nn.Module) -> Normalise:
 
 
 @contextmanager
+def drawn_by(seed: int) -> Iterator[None]:
+    """Inside, weights are drawn by this seed; the caller's random state stays as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds every GPU too
+        yield
+
+
+@contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Inside, the model is in eval mode; afterwards each of its layers is in the mode that it was in."""
     modes = {module: module.training for module in model.modules()}

@@ -28,6 +28,7 @@ from timm.layers import DropPath, LayerNorm2d
 from torch import Tensor, nn
 
 from privlab.data import NORMALISE
+from privlab.models.forward import drawn_by
 
 PATTERNS = tuple(f"{n:03b}" for n in range(8))  # Figure 8: which of a block's three activations are there
 
@@ -131,16 +132,15 @@ def build(
     chosen = variant(step, **changes)
     dims = tuple(round(width * dim) for dim in chosen.dims)
     chosen = replace(chosen, dims=dims, depths=tuple(depths or chosen.depths))
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds every GPU too
+    with drawn_by(seed):
         model = Morph(chosen, num_classes)
         for convolution in (module for module in model.modules() if isinstance(module, nn.Conv2d)):
             if draw == "pytorch":
                 convolution.reset_parameters()
-                continue
-            nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
-            if convolution.bias is not None:
-                nn.init.zeros_(convolution.bias)
+            else:
+                nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
+                if convolution.bias is not None:
+                    nn.init.zeros_(convolution.bias)
     return model.eval()
 
 

@@ -58,13 +58,13 @@ def names(model: nn.Module, *words: str) -> list[str]:
     groups = group(model)
     groups["position"] = [name for name in learnable if _POSITION.match(name)]
     groups["activation"] = [name for name in learnable if name.rpartition(".")[0] in activated]
+    learns = [word for word, members in groups.items() if set(learnable).intersection(members)]
     for word in words:
         if word not in WORDS:
             raise ValueError(f"words: {word!r} is no part of a model{nearest(word, list(WORDS))}")
-        if not set(learnable).intersection(groups.get(word, ())):
-            raise ValueError(
-                f"words: {type(model).__name__} learns nothing in {word!r}; it has {', '.join(group(model))}"
-            )
+        if word not in learns:
+            has = ", ".join(one for one in learns if one in PARTS)
+            raise ValueError(f"words: {type(model).__name__} learns nothing in {word!r}; it has {has}")
     return [name for name in learnable if any(name in groups[word] for word in words)]
 
 

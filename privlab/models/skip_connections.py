@@ -88,7 +88,10 @@ class Scale(nn.Module):
 
 
 class _Bare(nn.Module):
-    """A block, or a part of one, whose class has become one without shortcuts; its weights stay."""
+    """A block, or a part of one, whose class has become one without shortcuts; its weights stay.
+
+    Names of its kinds, and what they print, are those by which stored attacks know them.
+    """
 
     def extra_repr(self) -> str:
         return "k=0.0"

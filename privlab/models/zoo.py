@@ -21,7 +21,7 @@ from torch import nn
 
 from privlab.data import NORMALISE, Normalise, sources
 from privlab.models import ir_resnet, morph, position_embeddings, representations, skip_connections
-from privlab.models.forward import preprocessing
+from privlab.models.forward import drawn_by, preprocessing
 
 # Victims for 32 x 32 images: timm's classes by timm's names, with what differs and the preprocessing. The small ones fit a laptop; the
 # four large ones have the parameter counts that Zhang et al. 2024 print (section 3.2: 23.52, 42.51, 27.51 and 48.80 million).
@@ -128,8 +128,7 @@ def _drawn(name: str, seed: int, changes: dict[str, Any]) -> Any:
         raise ValueError(f"name={name!r} is not in the zoo; nearest: {', '.join(near) or 'see timm.list_models()'}")
     settings = {**settings, **changes}
     stem = settings.pop("stem", "imagenet")
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which seeds every GPU too
+    with drawn_by(seed):
         model: Any = _OURS[name](**settings) if name in _OURS else timm.create_model(timm_name, **settings)
         if stem != "imagenet":
             _small_stem(model, stem)
@@ -180,7 +179,6 @@ def _narrow(model: nn.Module, width: int, seed: int) -> None:
     """Put a Linear layer of so many outputs before the head; both are drawn anew from `seed`, as torch draws them."""
     name = representations.only_head(model)
     head: Any = model.get_submodule(name)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with drawn_by(seed):
         both = nn.Sequential(nn.Linear(head.in_features, width), nn.Linear(width, head.out_features))
     model.set_submodule(name, both)

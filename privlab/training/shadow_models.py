@@ -119,7 +119,7 @@ def make(
     at: epochs whose logits are kept beside the last one's, of the first query alone.
     features: whether what enters the last layer is kept, too, after the same epochs; the first query has to be "image".
     weights: whether the model itself is kept after these epochs, too; of the last one it always is.
-    defences: of all models, see `training.fit`.  device: "cpu", "cuda" (all cards), or "cuda:1" (that one).
+    defences: of all models, see `training.fit`.  device: "cpu", "cuda", or "cuda:1" (of several cards).
     folder: where its runs shall be kept; by default in the store.
     Raises ValueError for a model without members, an epoch outside the recipe, and defences that do not fit the training.
     """

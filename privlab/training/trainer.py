@@ -33,7 +33,7 @@ from privlab.training.recipes import Recipe, learning_rate, named, steps
 
 __all__ = ["evaluate", "fit", "logits", "subset", "victim"]
 
-FORMAT = 1  # raise it when the same recipe begins to give other weights or another history: stored victims are then trained anew
+FORMAT = 1  # raise it when the same recipe begins to give other weights: stored victims are then trained anew
 
 
 def fit(
@@ -53,7 +53,7 @@ def fit(
     Each epoch sees each image once; a last batch of one image joins the batch before it, since BatchNorm cannot take it. The caller's
     random states stay as they are.
     Raises ValueError for labels that the model has no class for, a batch larger than the set, defences that do not fit the training or
-    each other; FloatingPointError when the loss is no longer a number.
+    each other; FloatingPointError when the loss or a weight is no longer a number.
     """
     train, device = batches.pair(images), next(model.parameters()).device
     recipe, n, classes = named(recipe, device, defences), len(train[1]), logits(model, train[0][:1]).shape[1]
@@ -81,7 +81,8 @@ def fit(
                     follow(optimiser, model)
                 objective.append(_epoch(model, train, recipe, optimiser, mix, epoch, seed, defences))
                 if not math.isfinite(objective[-1]) or not all(p.isfinite().all() for p in model.parameters()):
-                    where = f"the loss is {objective[-1]} in epoch {epoch + 1} of {recipe.epochs}"
+                    what = f"the loss is {objective[-1]}, or a weight is not finite,"
+                    where = f"{what} in epoch {epoch + 1} of {recipe.epochs}"
                     raise FloatingPointError(f"{where}: training diverged; try lr={recipe.lr / 10:g}, or clip_norm=1.0")
                 if watch:
                     watch(epoch + 1)

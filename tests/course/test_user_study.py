@@ -172,7 +172,8 @@ def test_an_answer_of_a_player_counts_once_and_silence_is_told():
     def played(player, *choices):
         return pd.DataFrame(dict(player=player, pair=range(len(choices)), choice=choices, seconds=1.0))
 
+    two = Study([[torch.zeros(1, 2, 2)] * 3] * 2, ("a", "b"))
     games = [played("0", "a", "b", None), played("0", "a"), played("1", "a", "a"), played("2", None)]
-    told = user_study.summary(Study([], ("a", "b")), games)
+    told = user_study.summary(two, games)
     assert told.startswith("3 of 4 (75%") and "Players: 2; pairs: 2; 2 without an answer in time." in told
-    assert "Nobody answered" in user_study.summary(Study([], ("a", "b")), games[3:])
+    assert "Nobody answered" in user_study.summary(two, games[3:])

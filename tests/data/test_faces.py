@@ -161,9 +161,8 @@ def test_fairface(tmp_path):
 
 
 def test_celeba_through_torchvisions_loader(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        CelebA, "file_list", [(drive, None, name) for drive, _, name in CelebA.file_list]
-    )  # no MD5 sums
+    without_md5 = [(drive, None, name) for drive, _, name in CelebA.file_list]
+    monkeypatch.setattr(CelebA, "file_list", without_md5)
     inside, names = tmp_path / "root/celeba", [f"{k:06d}.jpg" for k in (1, 2, 3)]
     for k, name in enumerate(names):
         photo(inside / "img_align_celeba" / name, 50 * k)

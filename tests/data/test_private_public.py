@@ -21,9 +21,8 @@ def test_private_and_public_people_share_nobody_and_are_everybody():
     for draw in draws:
         mine, theirs = set(draw.people.tolist()), set(draw.public_people.tolist())
         assert not mine & theirs and mine | theirs == set(range(8)) and len(mine) == 3
-        assert (
-            draw.people[draw.labels] == owner(draw.pixels)
-        ).all()  # labels are numbered from 0 in the order of `people`
+        right = draw.people[draw.labels] == owner(draw.pixels)  # labels are numbered from 0 in the order of `people`
+        assert right.all()
         assert set(owner(draw.public).tolist()) == theirs and len(draw.public) == 30
     assert len({tuple(draw.people.tolist()) for draw in draws}) > 1  # another draw, other people
 

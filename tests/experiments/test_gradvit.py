@@ -15,7 +15,7 @@ def test_batches_are_nested_of_different_classes_and_new_in_every_repeat():
 def test_a_family_holds_its_batch_and_the_guess_is_one_for_all():
     trial = batches.client(0, 2)
     model = batches.vit(trial.number, 1.0, width=256)
-    _, start, known = batches.family(model, trial.leak(model), trial.images, trial.number)
+    _, (start,), known = batches.family(model, trial.leak(model), trial.images, [trial.number])
     assert start.shape == trial.images.shape
     torch.testing.assert_close(known["nearest_point"], trial.images.double(), atol=1e-3, rtol=0)
     torch.testing.assert_close(known["guess"][0], known["guess"][1])

@@ -34,14 +34,8 @@ def test_repeats_share_no_image_and_differ_in_their_rows():
 
 def test_attacks_find_members_where_there_is_something_to_find_and_nothing_where_there_is_not():
     leaky, honest = dict(membership.of_one(invented(4.0), "a")), dict(membership.of_one(invented(0.0), "a"))
-    for kind in (
-        "network",
-        "network_sorted",
-        "loss_threshold",
-        "class_thresholds",
-        "right_or_wrong",
-        "likelihood_ratio",
-    ):
+    kinds = "network network_sorted loss_threshold class_thresholds right_or_wrong likelihood_ratio"
+    for kind in kinds.split():
         assert leaky[f"attack_acc[a, {kind}]"] > 0.65 and abs(honest[f"attack_acc[a, {kind}]"] - 0.5) < 0.05
     assert leaky["auc[a, likelihood_ratio]"] > 0.9 and abs(honest["auc[a, likelihood_ratio]"] - 0.5) < 0.05
     assert leaky["tpr_at_fpr_0p01[a, likelihood_ratio]"] > 20 > honest["tpr_at_fpr_0p01[a, likelihood_ratio]"]

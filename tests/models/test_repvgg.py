@@ -1,4 +1,4 @@
-"""Folding a RepVGG keeps outputs and input gradients (Koh et al. 2024, section 9.1); D2's layout by hand."""
+"""Folding a RepVGG keeps outputs and input gradients (Koh et al. 2024, section 9.1); D2 is without squeeze and excitation."""
 
 import pytest
 import timm

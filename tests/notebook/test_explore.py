@@ -52,9 +52,8 @@ def test_a_slow_grid_moves_one_control_at_a_time_first_and_the_ends_before_the_m
     frames = widgets.explore(slow, mode=WORDS, size=NUMBERS).frames(5, 10**6)
     assert [*frames] == [(0, 0), (0, 8), (2, 0), (0, 4), (1, 0), (0, 2)]
     page = widgets.explore(slow, mode=WORDS, size=NUMBERS).page(11, 10**6)
-    assert (
-        "Here are 12 of 27 settings, drawn beforehand. The notebook draws all. Where one is missing, the other" in page
-    )
+    told = "Here are 12 of 27 settings, drawn beforehand. The notebook draws all. Where one is missing, the other"
+    assert told in page
     assert len(widgets.explore(say, n=NUMBERS).frames(600, 20)) == 2  # of ten characters each
 
 

@@ -78,7 +78,7 @@ def test_a_failed_lab_leaves_the_others_alone_and_each_gets_its_share_of_cores(t
 def test_resume_runs_what_failed_and_what_changed(two_at_once, capsys, monkeypatch, tmp_path):
     made, before = two_at_once
     labs = made.labs[0].path.parent
-    monkeypatch.setattr(runner.metadata, "version", lambda package: "another")
+    monkeypatch.setattr(runner, "package", lambda: "another")
     assert made.saved(made.labs[0]) is None
     monkeypatch.undo()
     monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))

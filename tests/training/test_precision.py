@@ -47,10 +47,9 @@ def test_a_step_is_that_of_the_loss_under_autocast_and_the_weights_stay_float32(
 
 
 def test_full_precision_is_the_key_of_before():
-    assert "precision" not in replace(BF16, precision="full").settings() and BF16.settings()["precision"] == "bf16"
-    assert (
-        Recipe(**BF16.settings()) == BF16 and Recipe(**replace(BF16, precision="full").settings()).precision == "full"
-    )
+    full = replace(BF16, precision="full").settings()
+    assert "precision" not in full and BF16.settings()["precision"] == "bf16"
+    assert Recipe(**BF16.settings()) == BF16 and Recipe(**full).precision == "full"
 
 
 @pytest.mark.parametrize(("native", "precision"), [(True, "bf16"), (False, "full")])

@@ -53,9 +53,8 @@ def test_a_fleet_keeps_the_features_that_it_is_asked_for(images, tmp_path):
         one.train(jobs=1, progress=False)
     assert same(made, plain)
     assert torch.equal(made.features(1), representations.read(made.model(1), images[0])["last"])
-    assert made.features(1, at=1).shape == made.features(1).shape and not torch.equal(
-        made.features(1, at=1), made.features(1)
-    )
+    early, late = made.features(1, at=1), made.features(1)
+    assert early.shape == late.shape and not torch.equal(early, late)
 
 
 # -- weights of earlier epochs ---------------------------------------------------------------------------------------------

@@ -133,9 +133,8 @@ def test_the_seed_alone_decides():
     objective = fit(first, BUSY)
     torch.manual_seed(99)
     np.random.seed(99)
-    again = fit(
-        second, BUSY, watch=lambda epoch: training.evaluate(second, SET)
-    )  # what is measured on the way changes nothing
+    # what is measured on the way changes nothing
+    again = fit(second, BUSY, watch=lambda epoch: training.evaluate(second, SET))
     fit(other, BUSY, seed=1)
     assert same(first, second) and objective == again
     assert not same(first, other)

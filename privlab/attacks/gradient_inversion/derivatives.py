@@ -96,7 +96,7 @@ class Chunks:
 
     def __init__(self, forward: Forward, parameters: Gradients, size: int, batch: int) -> None:
         self.forward, self.parameters = forward, parameters
-        self.rows = [slice(i, min(i + size, batch)) for i in range(0, batch, size)]
+        self.rows = [slice(i, i + size) for i in range(0, batch, size)]
 
     def update(self, loss: Loss, inputs: Tensors) -> Gradients:
         """dL/d(weights), as leaves."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -43,12 +43,15 @@ class GaussNewton(Search):
     """
 
     passes: int = 240
-    steps: int = field(init=False, repr=False)  # never more than passes
 
     def __post_init__(self) -> None:
         if self.passes < LEAST:
             raise ValueError(f"passes={self.passes}: give {LEAST} or more")
-        object.__setattr__(self, "steps", self.passes)
+
+    @property
+    def steps(self) -> int:  # type: ignore[override]
+        """At most."""
+        return self.passes
 
     @torch.enable_grad()
     def search(

@@ -141,9 +141,6 @@ class GradientMatching(Named, Search):
         Raises ValueError for a leak without gradients or that does not fit the model, and for a start of another batch.
         """
         parameters, leak = prepare(model, leak, self.labels)
-        if chunk is not None and chunk < leak.batch_size and not derivatives.is_repeatable(model):
-            why = f"{type(model).__name__} draws at random or mixes the images of a batch in train mode"
-            raise ValueError(f"chunk={chunk}: {why}; give chunk=None, or a model in eval mode")
         descent, classes = Descent(self, model, parameters, leak, space, chunk), 0
         if leak.labels is None:
             like = next(iter(parameters.values()))
@@ -160,14 +157,19 @@ class Descent:
     ) -> None:  # fmt: skip
         self.attack, self.parameters, self.leak, self.space = attack, parameters, leak, space
         self.batch, self.box = leak.batch_size, edges(leak)
+        size, repeatable = min(chunk or self.batch, self.batch), derivatives.is_repeatable(model)
+        if size < self.batch and not repeatable:
+            why = f"{type(model).__name__} draws at random or mixes the images of a batch in train mode"
+            raise ValueError(f"chunk={chunk}: {why}; give chunk=None, or a model in eval mode")
         terms = [t.prepared(model, leak) for t in attack.terms]
         self.terms = [t for t in terms if t.value is not None]
-        self.once = {t.name: replace(t, value=derivatives.once_differentiable(t.value)) for t in self.terms}
         self.forward = derivatives.twice_differentiable(model)
-        size = min(chunk or self.batch, self.batch)
         self.chunks = derivatives.Chunks(self.forward, parameters, size, self.batch) if size < self.batch else None
-        by_difference = attack.derivative == "auto" and self.chunks is None and derivatives.is_repeatable(model)
+        by_difference = attack.derivative == "auto" and self.chunks is None and repeatable
         self.difference = derivatives.Difference(model, parameters) if by_difference else None
+        self.once = {
+            t.name: replace(t, value=derivatives.once_differentiable(t.value)) for t in self.terms if by_difference
+        }
 
     def states(
         self, restart: int, x: Tensor, label_logits: Tensor | None, resume: Checkpoint | None

@@ -22,7 +22,7 @@ from privlab import models, training
 from privlab.attacks.model_inversion.generators import Generator
 from privlab.attacks.model_inversion.losses import max_margin, random_window
 from privlab.compute import store
-from privlab.models.forward import preprocessing
+from privlab.models.forward import drawn_by, preprocessing
 from privlab.training import batches, epoch_loop
 from privlab.training.batches import Labelled
 
@@ -205,8 +205,7 @@ def gmi(images: Labelled | Tensor, recipe: GANRecipe, *, device: str = "cpu", **
     Raises ValueError for images that are not of such a size, or fewer than a batch.
     """
     pixels = batches.pixels(images)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(recipe.seed)
+    with drawn_by(recipe.seed):
         gan = Adversary(recipe.width, tuple(pixels.shape[1:]), recipe.channels).to(device)
 
     def losses(real: Tensor, _: Tensor, draw: torch.Generator) -> Iterator[Tensor]:
@@ -223,8 +222,7 @@ def kedmi(
     """KEDMI's GAN (Chen et al. 2021), by `discriminator_loss` and `generator_loss`.  For the arguments, and errors, see `gmi`."""
     pixels = batches.pixels(images)
     answers = training.logits(target, pixels).softmax(1).to(device)  # (n, classes)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(recipe.seed)
+    with drawn_by(recipe.seed):
         gan = Adversary(recipe.width, tuple(pixels.shape[1:]), recipe.channels, answers.shape[1]).to(device)
 
     def losses(real: Tensor, rows: Tensor, draw: torch.Generator) -> Iterator[Tensor]:
@@ -271,8 +269,7 @@ def plg_mi(
     pixels = batches.pixels(images)
     places, labels = pseudo_labels(training.logits(target, pixels).softmax(1).cpu(), each)
     shape, classes, labels = tuple(pixels.shape[1:]), int(labels[-1]) + 1, labels.to(device)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(recipe.seed)
+    with drawn_by(recipe.seed):
         generator = DCGAN(recipe.width, shape, recipe.channels, classes).to(device)
         discriminator = Projection(shape, recipe.channels, classes).to(device)
     # gradients pass through a copy; the target is left as it was

@@ -52,11 +52,11 @@ class Eigenfaces(Generator):
         if not 1 <= width < len(rows):
             raise ValueError(f"width={width}: {len(rows)} images have {len(rows) - 1} components; give 1 to that")
         self.width, self.shape = width, tuple(images.shape[1:])
-        _, values, components = torch.linalg.svd(rows - rows.mean(0), full_matrices=False)
+        mean = rows.mean(0)
+        _, values, components = torch.linalg.svd(rows - mean, full_matrices=False)
         deviations = (values[:width] ** 2 / (len(rows) - 1)).sqrt()
-        mean = rows.mean(0).view(1, *self.shape)
         # contiguous, as it is read back from a file: products then agree to the bit
-        parts = (mean, components[:width].contiguous(), deviations)
+        parts = (mean.view(1, *self.shape), components[:width].contiguous(), deviations)
         self.mean, self.components, self.deviations = (nn.Buffer(part.float()) for part in parts)
 
     def synthesise(self, w: Tensor) -> Tensor:

@@ -52,6 +52,7 @@ def lomma(on: ModelInversion, **changes: Any) -> ModelInversion:
 
 def _bare(settings: dict[str, Any]) -> ModelInversion:
     """Without PPA's choices and crops: every candidate is kept, and there are no more latents to begin from than candidates."""
-    n = settings.get("candidates", 5)
+    settings = dict[str, Any](candidates=5) | settings
+    n = settings["candidates"]
     plain = dict[str, Any](kept=n, pool=n, lr=0.02, betas=(0.9, 0.999), drops=(), share=(1.0, 1.0), views=0)
-    return ModelInversion(**(plain | settings | {"candidates": n}))
+    return ModelInversion(**(plain | settings))

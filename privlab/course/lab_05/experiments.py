@@ -1,5 +1,6 @@
 """Lab 05: what Lu et al. 2022 prove and read off in closed form, where it ends, and two systems that do without its conditions."""
 
+import itertools
 import math
 import warnings
 from collections.abc import Callable
@@ -165,14 +166,16 @@ def stock(repeat: int, cells: list[list[str]], device: str = "cpu") -> Values:
     A repeat has its own weights; of photographs there are 20.
     """
     trial = Trial.of(repeat, "imagenet_samples", side=224, device=device)
-    made = None
-    for name, sent in cells:
-        computed = torch.float64 if sent == "float64" else torch.float32
-        if made != (name, computed):  # float32 and bfloat16, which stand side by side, are sent of one gradient
-            made, model = (name, computed), trial.network(name, num_classes=1000).to(computed)
-            leak = trial.leak(model, [POSITION, STEM])
-        images = solve(closed_form.patch_embedding, model, leak.rounded(getattr(torch, sent))).images
-        yield from trial.scores(f"patch_embedding, {STOCK[name]}, {sent}", images)
+
+    def computed(cell: list[str]) -> tuple[str, torch.dtype]:  # float32 and bfloat16 are sent of one gradient
+        return cell[0], torch.float64 if cell[1] == "float64" else torch.float32
+
+    for (name, dtype), group in itertools.groupby(cells, computed):
+        model = trial.network(name, num_classes=1000).to(dtype)
+        leak = trial.leak(model, [POSITION, STEM])
+        for _, sent in group:
+            images = solve(closed_form.patch_embedding, model, leak.rounded(getattr(torch, sent))).images
+            yield from trial.scores(f"patch_embedding, {STOCK[name]}, {sent}", images)
 
 
 @experiment("april_closed_form.subspace")

@@ -8,7 +8,6 @@ import itertools
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -271,8 +270,9 @@ def embeddings(trial: Trial, steps: int, shape: Settings) -> Values:
     rows = [trial.images]
     for kind, how in KINDS.items():
         model = victim(trial, **shape, **how)
-        server = copy.deepcopy(model)
+        server = model
         if kind == "private":  # a server that was never told the embedding has a draw of its own
+            server = copy.deepcopy(model)
             draw = torch.Generator().manual_seed(trial.number + 2 * OWN_DRAW)
             server.pos_embed.data = torch.randn(server.pos_embed.shape, generator=draw).to(server.pos_embed)
         hide = [POSITION] if kind in ("withheld", "private") else []
@@ -299,13 +299,14 @@ def fixed_sinusoid(trial: Trial, steps: int, restarts: int, shape: Settings) -> 
     rows = [trial.images]
     for kind, (embedding, formats) in BEHIND.items():
         for sent in formats:
-            model, found = victim(trial, "b", getattr(torch, sent), **shape, **embedding), []
+            model = victim(trial, "b", getattr(torch, sent), **shape, **embedding)
             leak = replace(trial.leak(model), labels=None)
-            for seed in (k * OWN_DRAW + trial.number for k in range(1, restarts + 1)):
-                space, start, known = family(model, leak, trial.images, seed, ROUNDED[sent])
-                if space.hidden:
-                    how: dict[str, Any] = dict(start=start, space=space, snapshots=0, progress=False)
-                    found.append(lbfgs(steps, CURVED).run(model, leak, **how))
+            seeds = [k * OWN_DRAW + trial.number for k in range(1, restarts + 1)]
+            space, starts, known = family(model, leak, trial.images, seeds, ROUNDED[sent])
+            found = [
+                lbfgs(steps, CURVED).run(model, leak, start=start, space=space, snapshots=0, progress=False)
+                for start in starts if space.hidden
+            ]  # fmt: skip
             known["inside"] = min(found, key=lambda result: result.score).images if found else known["guess"]
             rows.append(known["inside"].cpu().float().clamp(0, 1))
             yield f"hidden[{kind}, {sent}]", space.hidden
@@ -328,7 +329,7 @@ def trained(trial: Trial, steps: int, images: int, epochs: int, width: int, dept
     members = torch.randperm(50_000, generator=torch.Generator().manual_seed(trial.number))[:images]
     for std in (0.02, 1.0):
         model, accuracy = training.victim(
-            "vit_cifar", recipe, images=members, test=1_000, sample=200, seed=abs(trial.number), device=trial.device,
+            "vit_cifar", recipe, images=members, test=1_000, seed=abs(trial.number), device=trial.device,
             model=dict(embed_dim=width, depth=depth, position_std=std),
         )  # fmt: skip
         yield from trial.scores(f"trained, {word(std)}", final(invert("annealed", trial, model, steps)))

@@ -259,7 +259,7 @@ def ways(
         trial = replace(trial, images=ground.shrunk(trial.images, side))
         model = vit(trial.number, 1.0, device, width=width, patch_size=patch, image_size=side)
         leak = trial.leak(model)
-        space, start, known = family(model, leak, trial.images, trial.number)
+        space, (start,), known = family(model, leak, trial.images, [trial.number])
         known["mean_photograph"] = F.interpolate(mean_photograph(), side, mode="bilinear").expand_as(trial.images)
         for name, answer in known.items():
             yield from trial.scores(f"family, {name}, {key}", answer)
@@ -294,7 +294,7 @@ def harder_victims(trial: Trial, steps: int, images: int, epochs: int, width: in
     }
     for case, model in victims.items():
         leak = trial.leak(model)
-        space, start, known = family(model, leak, trial.images, trial.number)
+        space, (start,), known = family(model, leak, trial.images, [trial.number])
         known["mean_photograph"] = mean_photograph().expand_as(trial.images)
         for name, answer in known.items():
             yield from trial.scores(f"family, {name}, {case}", answer)

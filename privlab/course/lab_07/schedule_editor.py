@@ -113,5 +113,5 @@ class ScheduleEditor(Live):
 
     def _list(self) -> None:
         rows = [f"<li>{self.psnr(one):.1f} dB: {html.escape(self.named(one))}</li>" for one in self.tried]
-        head = f"<p>Tried, the best first; the baseline has {self.floor:.1f} dB.</p>"
+        head = f"<p>Tried, the best first; the baseline has {self.floor:.1f} dB.</p>" * bool(rows)
         self.board.value = f"{head}<ol>{''.join(rows)}</ol>"

@@ -66,7 +66,7 @@ class Study:
         """pairs: images (1 or 3, height, width) in [0, 1], or bytes.  names: of the networks.  seconds: for a pair."""
         self.names, self.seconds = names, seconds
         batches = (torch.stack([_as_bytes(image) for image in images]) for images in zip(*pairs, strict=True))
-        self.batches = dict(zip(PICTURES, batches, strict=False))  # (pairs, channels, height, width)
+        self.batches = dict(zip(PICTURES, batches, strict=True))  # (pairs, channels, height, width)
         self.file = safetensors.torch.save(self.batches, {"study": json.dumps({"names": names, "seconds": seconds})})
         self.digest = hashlib.sha256(self.file).hexdigest()
         self.count = len(pairs)
@@ -113,12 +113,11 @@ def keep(game: pd.DataFrame, folder: Path | str) -> None:
 def games(study: Study, folder: Path | str) -> tuple[list[pd.DataFrame], list[str]]:
     """The games in a folder that answer to a study, the newest last, and why other files were left out, a line each."""
     found, left_out = [], []
+    columns, types = [*begin(study)], {"player": str, "seconds": float}
     for path in sorted(visible(folder, "*.json"), key=lambda path: path.stat().st_mtime):
         try:
             with guarded(path, "holds no answers to these pairs", "it is left out"):
-                game = pd.DataFrame(json.loads(path.read_bytes()))[[*begin(study)]].astype(
-                    {"player": str, "seconds": float}
-                )
+                game = pd.DataFrame(json.loads(path.read_bytes()))[columns].astype(types)
                 if {*game.study} != {study.digest}:
                     raise ValueError("it answers for other pictures, names or seconds")
             found.append(game)

@@ -1,6 +1,7 @@
 """A client's batch, its victims, GradViT with the prior at hand, and what algebra leaves open of a batch: for labs 06 to 08."""
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -61,7 +62,7 @@ def trained(trial: Trial, name: str, images: int, epochs: int, **changes: Any) -
     small = dict(channels=CHANNELS) if name == "resnet" else dict(depth=2, position_std=1.0)
     with contextlib.redirect_stdout(None):  # it says whether it was trained or reused
         model, _ = training.victim(
-            f"{name}_cifar", recipe, images=members, test=200, sample=200, seed=trial.number, model={**small, **changes},
+            f"{name}_cifar", recipe, images=members, test=200, seed=trial.number, model={**small, **changes},
             device=trial.device,
         )  # fmt: skip
     return model
@@ -93,21 +94,24 @@ def search(trial: Trial, attack: Any, model: nn.Module, leak: Leak | None = None
 
 
 def family(
-    model: nn.Module, leak: Leak, truth: Tensor, number: int, noise: float | None = None
-) -> tuple[search_spaces.Affine, Tensor, dict[str, Tensor]]:
-    """What algebra leaves open of a batch, in the coordinates of public patches, a start inside it, and what it says without a search.
+    model: nn.Module, leak: Leak, truth: Tensor, numbers: Sequence[int], noise: float | None = None
+) -> tuple[search_spaces.Affine, list[Tensor], dict[str, Tensor]]:
+    """What algebra leaves open of a batch, in the coordinates of public patches, starts inside it, and what it says without a search.
 
-    noise: how much the gradient errs beyond its format, as `closed_form.subspace` takes it.
+    numbers: seeds of the starts.  noise: how much the gradient errs beyond its format, as `closed_form.subspace` takes it.
     nearest_point: of the family to the truth, which only we can know.  guess: the likeliest point, the same for all images of the batch.
     """
     public = shrunk(data.load("cifar10").take(range(500))[0], leak.image_shape[-1])
     exact = search_spaces.family(model, leak, noise)  # type: ignore[arg-type]
     nearest = leak.normalise.inverse(exact.images(exact.begin(leak.normalise(truth.double()))))
     space = exact.expected(public)
-    draw = torch.Generator().manual_seed(number)
-    latent = 0.3 * torch.randn(len(truth), len(space.origin), space.hidden, generator=draw, dtype=torch.float64)
-    guess, start = (leak.normalise.inverse(space.images(z.to(space.origin))) for z in (0 * latent, latent))
-    return space.to(next(model.parameters())), start.clamp(0, 1).float(), {"nearest_point": nearest, "guess": guess}
+    latents = [torch.zeros(len(truth), len(space.origin), space.hidden, dtype=torch.float64)]
+    for number in numbers:
+        draw = torch.Generator().manual_seed(number)
+        latents.append(0.3 * torch.randn(latents[0].shape, generator=draw, dtype=torch.float64))
+    guess, *inside = (leak.normalise.inverse(space.images(z.to(space.origin))) for z in latents)
+    starts = [start.clamp(0, 1).float() for start in inside]
+    return space.to(next(model.parameters())), starts, {"nearest_point": nearest, "guess": guess}
 
 
 def shrunk(images: Tensor, side: int) -> Tensor:

@@ -182,10 +182,8 @@ class People:
 
     def private(self, n: int = 6) -> Tensor:
         """A photograph of each of the first n people, (n, channels, height, width) in [0, 1]."""
-        return (
-            torch.stack([self.split.pixels[self.split.labels == k][0] for k in range(min(n, self.people))]).float()
-            / 255
-        )
+        first = [self.split.pixels[self.split.labels == k][0] for k in range(min(n, self.people))]
+        return torch.stack(first).float() / 255
 
     def strip(self, *rows: Reconstruction) -> Tensor:
         """The first six people, a row of photographs and a row of each reconstruction, uint8 (height, width[, 3])."""

@@ -162,16 +162,12 @@ def shown(
     families: of FAMILIES.  guest: a further architecture, trained on the same images, under the key "guest".
     """
     plan = find(name).size("smoke" if profile == "smoke" else "class")
-    how = plan.settings
-    images = draw(
-        0 if profile == "smoke" else plan.range.stop, how["images"], how["models"], unseen=how.get("unseen", 0)
-    )
+    how, number = plan.settings, 0 if plan.name == "smoke" else plan.range.stop
+    images = draw(number, how["images"], how["models"], unseen=how.get("unseen", 0))
+    recipe, every = how["recipe"], how.get("every", 0)
     architectures = {family: FAMILIES[how["families"]][family] for family in families}
     architectures |= {"guest": guest} if guest else {}
-    return {
-        family: answers(each, images, how["recipe"], how.get("every", 0), device)
-        for family, each in architectures.items()
-    }
+    return {family: answers(each, images, recipe, every, device) for family, each in architectures.items()}
 
 
 def rates(scores: Tensor, members: Tensor) -> dict[str, float]:
@@ -214,12 +210,10 @@ def look(said: Answers, epoch: int, epochs: int = 50) -> dict[str, float]:
 
 def at_one_level(looks: Mapping[str, list[dict[str, float]]]) -> Iterator[tuple[str, str, dict[str, float]]]:
     """Metric, kind of attack, and what each network has at one overfitting level.  looks: network -> its looks."""
+    levels = {of: [look["train_test_gap"] for look in each] for of, each in looks.items()}
     for metric, kind in LEAKS.items():
         chance = 1.0 if metric == "tpr_at_fpr_0p01" else 0.5  # of an untrained network, which leaks nothing
-        curves = {
-            of: tuple([look[what] for look in each] for what in ("train_test_gap", metric))
-            for of, each in looks.items()
-        }
+        curves = {of: (levels[of], [look[metric] for look in each]) for of, each in looks.items()}
         yield metric, kind, at_matched_gap(curves, dict.fromkeys(curves, chance))
 
 

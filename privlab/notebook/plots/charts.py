@@ -22,6 +22,7 @@ from privlab.notebook.plots import picture
 from privlab.notebook.plots.picture import COLOURS, LOOKS, Picture, Values
 
 YOURS = "your run"
+NOTHING = ", and nothing was measured live: there is nothing to draw"
 
 
 def lines(
@@ -200,7 +201,7 @@ def evidence(
     groups = {label: kept[name] for label, name in rows.items() if len(kept) and (name in kept or label not in live)}
     groups = {label: groups.get(label, np.array([])) for label in rows if label in groups or label in live}
     if not groups:
-        raise ValueError(f"{kept!r}, and nothing was measured live: there is nothing to draw")
+        raise ValueError(f"{kept!r}{NOTHING}")
     printed = {label: number for label, number in (published or {}).items() if label in groups}
     spoken = []
     for label, values in groups.items():
@@ -250,7 +251,7 @@ def evidence_lines(
     if not drawn:
         drawn, live, shown, about = live, {}, mine or kept, "your run alone"
     if not drawn:
-        raise ValueError(f"{kept!r}, and nothing was measured live: there is nothing to draw")
+        raise ValueError(f"{kept!r}{NOTHING}")
     spoken = [f"{label} from {y[0]:.3g} at {x[0]} to {y[-1]:.3g} at {x[-1]}" for label, (x, y, *_) in drawn.items()]
     return lines(
         drawn, xlabel=f"{xlabel}; {about}", ylabel=ylabel, log=log, thresholds=thresholds,

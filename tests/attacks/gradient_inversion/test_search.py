@@ -126,9 +126,8 @@ def test_restarts_begin_elsewhere_and_the_best_by_loss_is_kept():
     assert torch.equal(result.images, best.images) and result.score == best.score
     assert result.step == best.step and result.evaluations == 39 and result.reasons == ["steps"] * 3
     assert result.trace == [s.losses for s in states if s.restart == best.restart]
-    assert [s.step for s in result.snapshots] == [0, 4, 8, 12] and {s.restart for s in result.snapshots} == {
-        best.restart
-    }
+    assert [s.step for s in result.snapshots] == [0, 4, 8, 12]
+    assert {s.restart for s in result.snapshots} == {best.restart}
 
 
 def test_only_what_counts_at_the_end_competes():

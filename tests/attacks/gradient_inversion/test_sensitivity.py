@@ -29,13 +29,11 @@ def photo(channels: int = 1, side: int = 4) -> torch.Tensor:
     return torch.rand(1, channels, side, side, generator=torch.Generator().manual_seed(1)).double()
 
 
-def by_differences(model: nn.Module, image: torch.Tensor, block: int = 1, step: float = 1e-5) -> torch.Tensor:
-    """Singular values of the whole Jacobian along squares of equal pixels, over the norm of the update."""
-    _, channels, height, width = image.shape
-    columns = []
-    for square in torch.eye(channels * height * width // block**2, dtype=torch.float64):
-        small = square.view(1, channels, height // block, width // block)
-        move = step * small.repeat_interleave(block, 2).repeat_interleave(block, 3) / block
+def by_differences(model: nn.Module, image: torch.Tensor) -> torch.Tensor:
+    """Singular values of the whole Jacobian, over the norm of the update."""
+    columns, step = [], 1e-5
+    for pixel in torch.eye(image.numel(), dtype=torch.float64):
+        move = step * pixel.view(image.shape)
         ahead, behind = (observe(model, image + sign * move, LABEL).grads for sign in (1, -1))
         columns.append(torch.cat([(ahead[n] - behind[n]).flatten() for n in ahead]) / (2 * step))
     return torch.linalg.svdvals(torch.stack(columns, 1) / observe(model, image, LABEL).norm)

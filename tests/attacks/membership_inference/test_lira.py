@@ -13,12 +13,12 @@ MODES = [dict(online=online, variance=variance) for online in (True, False) for 
 every_mode = pytest.mark.parametrize("mode", MODES, ids=str)
 
 
-def margins(keep, queries=2, gain=1.0, seed=0):
-    """Gaussian scores, (models, n, queries): each sample with a level and a width of its own, members `gain` widths higher."""
-    g = torch.Generator().manual_seed(seed)
+def margins(keep, queries=2):
+    """Gaussian scores, (models, n, queries): each sample with a level and a width of its own, members one width higher."""
+    g = torch.Generator().manual_seed(0)
     level, width = (torch.randn(keep.shape[1], 1, generator=g, dtype=torch.float64) for _ in range(2))
     noise = torch.randn(*keep.shape, queries, generator=g, dtype=torch.float64)
-    return 3 * level + (0.3 * width).exp() * (noise + gain * keep[..., None])
+    return 3 * level + (0.3 * width).exp() * (noise + keep[..., None])
 
 
 def definition(target, shadows, keep, online, variance):

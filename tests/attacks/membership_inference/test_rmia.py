@@ -8,13 +8,13 @@ from privlab import data
 from privlab.attacks.membership_inference import rmia
 
 
-def confidences(keep, m=50, gain=1.0, seed=0):
-    """Audited ones, (models, n), members `gain` higher in log-odds; and the population's, (models, m). Each sample has its own level."""
-    g = torch.Generator().manual_seed(seed)
+def confidences(keep, m=50):
+    """Audited ones, (models, n), members 1 higher in log-odds; and the population's, (models, m). Each sample has its own level."""
+    g = torch.Generator().manual_seed(0)
     models, n = keep.shape
     level = 2 * torch.randn(n + m, generator=g, dtype=torch.float64)
     noise = torch.randn(models, n + m, generator=g, dtype=torch.float64)
-    p = (level + noise + gain * torch.cat([keep, torch.zeros(models, m).bool()], 1)).sigmoid()
+    p = (level + noise + torch.cat([keep, torch.zeros(models, m).bool()], 1)).sigmoid()
     return p[:, :n], p[:, n:]
 
 

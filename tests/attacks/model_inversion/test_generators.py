@@ -8,11 +8,11 @@ import torch
 from privlab.attacks.model_inversion import gans, generators
 
 
-def faces(n=12, shape=(1, 6, 5), seed=0, spread=0.1):
+def faces(n=12):
     """Images around a common one, far from black and white."""
-    draw = torch.Generator().manual_seed(seed)
+    draw, shape = torch.Generator().manual_seed(0), (1, 6, 5)
     common = torch.rand(1, *shape, generator=draw) * 0.4 + 0.3
-    return (common + spread * torch.randn(n, *shape, generator=draw)).clamp(0, 1)
+    return (common + 0.1 * torch.randn(n, *shape, generator=draw)).clamp(0, 1)
 
 
 def test_eigenfaces_by_hand():

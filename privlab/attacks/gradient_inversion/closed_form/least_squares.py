@@ -4,6 +4,7 @@ format on the wire, and a defence's noise."""
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -81,6 +82,10 @@ def gradient(leak: Leak, model: nn.Module, name: str) -> Tensor:
 def require_one(leak: Leak) -> None:
     if leak.batch_size != 1:
         raise ValueError(f"leak: it averages {leak.batch_size} images, whose tokens mix; give a leak of one image")
+
+
+def warn(why: str) -> None:
+    warnings.warn(f"{why}, so the image is one of many solutions", stacklevel=3)
 
 
 def pixel_size(leak: Leak) -> float:

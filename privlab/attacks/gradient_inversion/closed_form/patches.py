@@ -7,8 +7,8 @@ or an interpolation is none.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import torch
@@ -53,8 +53,7 @@ def patch_embedding(model: nn.Module, leak: Leak, noise: Noise = None) -> Recove
         right = weight / (size * scale)  # (width, patch pixels)
         solved = least_squares.solve(rows.T / scale, right, relative, relative * least_squares.rms(right))
     if len(weight) <= len(rows):
-        what = f"width {len(weight)} is not above the {len(rows)} patches: rank {solved.rank}"
-        warnings.warn(f"{what}, so the image is one of many solutions", stacklevel=2)
+        least_squares.warn(f"width {len(weight)} is not above the {len(rows)} patches: rank {solved.rank}")
     images = leak.normalise.inverse(image(solved.X * size))
     return Recovery(images, solved.condition, len(rows), names, lambda: solved.rank)
 
@@ -168,13 +167,10 @@ def heard(
     def hear(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         calls.append((layer, inputs[0], output))
 
-    hooks = [layer.register_forward_hook(hear) for layer in layers]
-    try:
-        with torch.random.fork_rng([image.device] if image.is_cuda else []):
-            return calls, stateless(model)(image)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with ExitStack() as hooks, torch.random.fork_rng([image.device] if image.is_cuda else []):
+        for layer in layers:
+            hooks.enter_context(layer.register_forward_hook(hear))
+        return calls, stateless(model)(image)
 
 
 def _plain(layer: nn.Module) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -40,8 +39,8 @@ def subspace(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Recov
     system = equations(model, leak, noise)
     width, entering, pixels = model.embed_dim, len(known(model)), projection(model)[0].shape[1]
     if width - entering <= pixels:
-        what = f"width {width} less {entering} tokens leaves {width - entering - 1} equations for the {pixels} pixels of a patch"
-        warnings.warn(f"{what}, so the image is one of many solutions", stacklevel=2)
+        left = f"width {width} less {entering} tokens leaves {width - entering - 1} equations"
+        least_squares.warn(f"{left} for the {pixels} pixels of a patch")
     X, condition, _ = system.solve()
     images, count = vit.folded(X[:pixels].T, model, leak), partial(recovered, model, leak, noise)
     return Recovery(images, condition, system.system.shape[1], (QKV,), count)

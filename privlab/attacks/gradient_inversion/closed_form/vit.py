@@ -101,8 +101,7 @@ def attention(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Reco
     error = relative * least_squares.rms(dweight)
     solved = least_squares.solve(dz.T, right, relative, error * weight.square().sum(0).mean().sqrt() / size)
     if model.embed_dim < len(dz):
-        what = f"width {model.embed_dim} is below the {len(dz)} tokens: rank {solved.rank}"
-        warnings.warn(f"{what}, so the image is one of many solutions", stacklevel=2)
+        least_squares.warn(f"width {model.embed_dim} is below the {len(dz)} tokens: rank {solved.rank}")
     embedded = solved.X[model.num_prefix_tokens :] * size + bias  # (patches, width): W x_i + b
     images = folded(pixels(model, embedded), model, leak)
     return Recovery(images, solved.condition, len(dz), ("pos_embed", QKV), lambda: solved.rank)
