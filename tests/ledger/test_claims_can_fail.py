@@ -23,9 +23,9 @@ from privlab.ledger.judging import NOT_REPRODUCED, NOT_TESTED, REPRODUCED
 
 DRAWS, ROUNDS, REPEATS = 4000, 12, 8
 SHARE, SIGNED = (0.0, 1.0), (-1.0, 1.0)
-SHARES = """attacc attacc_if_stopped acc attack_acc attack_acc_at_matched_gap train_acc task_acc auc auc_at_matched_gap iip fft2d
-    tpr_at_fpr_0p01 tpr_at_fpr_0p01_at_matched_gap tpr_at_fpr_0p001 macro_f1 train_test_gap test_accuracy decided_share
-    share_of_epochs_ahead roc_share_above label_accuracy likelihood"""
+SHARES = """attacc attacc_if_stopped acc attack_acc attack_acc_at_matched_gap attack_acc_at_one_level auc_at_one_level shared_levels
+    train_acc task_acc auc auc_at_matched_gap iip fft2d tpr_at_fpr_0p01 tpr_at_fpr_0p01_at_matched_gap tpr_at_fpr_0p001 macro_f1
+    train_test_gap test_accuracy decided_share share_of_epochs_ahead roc_share_above label_accuracy likelihood"""
 RANGES = dict.fromkeys(SHARES.split(), SHARE) | {
     "psnr": (5.0, 60.0), "lpips": (0.0, 1.2), "ssim": (-0.1, 1.0), "effect": (-3.0, 3.0), "rank_correlation": SIGNED, "spearman": SIGNED,
     "null_space_gap": (-5.0, 60.0), "params_m": (20.0, 30.0), "steps_to_threshold": (1.0, 3000.0), "log10_mse": (-6.0, 0.0),

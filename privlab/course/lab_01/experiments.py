@@ -134,3 +134,35 @@ def architectures(
                 yield f"{metric}[{of}{f', {LEAKS[metric]}' if metric in LEAKS else ''}, epoch_{epoch}]", value
     yield from compared(curves, "cifar10")
     yield "roc_share_above[cifar10, swin_less_resnet]", share_above(asked["swin"], asked["resnet"])
+
+
+@experiment("membership.one_level")
+@Size("smoke", 1, PROOF, families="small", counts=[50, 100], models=4, recipe=RECIPE["smoke"], mixed=100)
+@Size("night", 8, "networks of 0.3 M parameters, 8 of each family, 120 to 960 images a model, all of which they know",
+    families="small", counts=[120, 240, 480, 960], models=8, recipe=RECIPE["class"], mixed=480)  # fmt: skip
+def one_level(
+    repeat: int, families: str, counts: list[int], models: int, recipe: Settings, mixed: int, device: str = "cpu"
+) -> Values:
+    """ResNet and Swin at one overfitting level, which the number of training images sets, at the end of every training.
+
+    The attack is regressed on the level, each family by a straight line over its counts, and read off in the middle of the levels that
+    both families have. mixed: images a model of one further fleet each, trained with mixup and cutmix.
+    """
+    arms = {f"images_{count}": (count, recipe) for count in counts}
+    arms["mixed"] = mixed, {**recipe, "mixup": 0.8, "cutmix": 1.0}
+    looks: dict[str, dict[str, dict[str, float]]] = {"resnet": {}, "swin": {}}
+    for family, found in looks.items():
+        for arm, (count, how) in arms.items():
+            block, of = shadow_fleets.draw(repeat, 2 * count, models), f"cifar10, {family}, {arm}"
+            said = shadow_fleets.answers(FAMILIES[families][family], block, how, device=device)
+            yield from said.knows(of)
+            found[arm] = look(said, max(said.logits))
+            yield from ((f"{metric}[{of}, {kind}]", found[arm][metric]) for metric, kind in LEAKS.items())
+        del found["mixed"]
+    levels = {family: [each["train_test_gap"] for each in found.values()] for family, found in looks.items()}
+    low, high = max(map(min, levels.values())), min(map(max, levels.values()))
+    yield "shared_levels[cifar10]", high - low
+    for family, found in looks.items():
+        for metric, kind in LEAKS.items():
+            line = np.polyfit(levels[family], [each[metric] for each in found.values()], 1)
+            yield f"{metric}_at_one_level[cifar10, {family}, {kind}]", np.polyval(line, (low + high) / 2)

@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privlab import data, metrics
+from privlab import data, metrics, training
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import GaussNewton, GradientMatching, Term, objectives, presets
-from privlab.attacks.gradient_inversion.schedules import cosine
+from privlab.attacks.gradient_inversion.schedules import constant, cosine
 from privlab.experiments.protocol import Size, Values, experiment
 from privlab.experiments.trial import Trial, mean_photograph, tiled
 from privlab.experiments.victims import batches as ground
@@ -24,6 +24,7 @@ from privlab.experiments.victims.batches import SCORES, STDS, client, family, gr
 from privlab.leak import observe
 
 SHORT = "a small ViT, batches of 2, {} steps"
+LBFGS = "small networks, batches of 2, {} steps of L-BFGS (some {} evaluations)"
 ADAM = (Term("gradients", 1.0, objectives.cosine_distance),)
 
 
@@ -119,6 +120,66 @@ def ablation(
             yield f"grad_loss[loss_terms_{row}, {name}]", result.trace[result.step]["gradients"] / weight
             pictures.append(result.images)
         yield f"picture[photographs_and_rows, {name}]", tiled(pictures)
+
+
+def by_lbfgs(attack: GradientMatching, steps: int) -> GradientMatching:
+    """GradViT's terms under L-BFGS, which needs a smooth distance: that of each tensor squared, relative to the client's, of weight 1."""
+    terms = [
+        replace(term, value=objectives.relative_distance, weight=1.0) if term.name == "gradients" else term
+        for term in attack.terms
+    ]
+    return replace(attack, terms=tuple(terms), steps=steps, lr=1.0, optimiser="lbfgs", schedule=constant)
+
+
+@experiment("gradvit.optimisers", on=partial(client, size=2))
+@Size("smoke", 1, LBFGS.format(1, 20), steps=1, width=96)
+@Size("class", 8, LBFGS.format(3, 60), steps=3, width=256, first=24)
+@Size("night", 12, LBFGS.format(15, 300), steps=15, first=1_024)
+def optimisers(trial: Trial, steps: int, width: int = 384) -> Values:
+    """Table 2's rows by L-BFGS on a fresh ViT; all terms together also on a fresh ResNet, and by Adam at as many evaluations."""
+    yield from trial.guesses(which=SCORES)
+    victims = {
+        "vit": vit(trial.number, 1.0, trial.device, width=width),
+        "resnet": trial.network("resnet_cifar", channels=ground.CHANNELS),
+    }
+    for name, model in victims.items():
+        leak, pictures = trial.leak(model), [trial.images]
+        rows = ablation_rows(steps, patch=8)
+        for row in ("grad", "plus_image", "plus_schedule", "plus_patch") if name == "vit" else ("plus_patch",):
+            found = {"lbfgs": search(trial, by_lbfgs(rows[row], steps), model, leak)}
+            if row == "plus_patch":
+                adam = ablation_rows(found["lbfgs"].evaluations, patch=8)[row]
+                found["adam"] = search(trial, adam, model, leak)
+            for way, result in found.items():
+                yield from trial.scores(f"{row}, {way}, {name}", result.images, SCORES)
+                pictures.append(result.images)
+        yield f"picture[photographs_and_rows_by_lbfgs_then_adam, {name}]", tiled(pictures)
+
+
+@experiment("gradvit.training_steps", on=partial(client, size=2))
+@Size("smoke", 1, LBFGS.format(1, 20), points=[0, 2], steps=1, width=96)
+@Size("class", 8, LBFGS.format(3, 60), points=[0, 10, 100], steps=3, width=256, first=24)
+@Size("night", 12, LBFGS.format(15, 300), points=[0, 10, 30, 100, 300], steps=15, first=1_024)
+def training_steps(trial: Trial, points: list[int], steps: int, width: int = 384) -> Values:
+    """After how many steps of training a batch of two stops coming back: one victim, attacked on its way.
+
+    Each step has 64 photographs that no other has; AdamW begins anew behind each attack.
+    """
+    public, held_out = data.load("cifar10"), data.load("cifar10", "test")
+    order = torch.randperm(len(public), generator=torch.Generator().manual_seed(trial.number))
+    recipe = training.Recipe(epochs=1, batch_size=64, schedule="constant")
+    model, before, pictures = vit(trial.number, 1.0, trial.device, width=width), 0, [trial.images]
+    yield from trial.guesses()
+    for point in points:
+        if point > before:
+            shown = training.subset(public, order[64 * before : 64 * point])
+            training.fit(model, shown, recipe, seed=trial.number + point, progress=False)
+            before = point
+        found = search(trial, lbfgs(steps, ground.CURVED), model).images
+        yield from trial.scores(f"after_{point}_steps", found)
+        yield f"task_acc[after_{point}_steps]", training.evaluate(model, training.subset(held_out, range(1_000)))[1]
+        pictures.append(found)
+    yield "picture[photographs_by_steps_of_training]", tiled(pictures)
 
 
 @experiment("gradvit.attacks", on=partial(client, size=2))

@@ -11,6 +11,7 @@ from privlab import models
 from privlab.attacks.model_inversion import gradient_flow, losses
 from privlab.experiments import Size, experiment
 from privlab.experiments.protocol import Settings, Values
+from privlab.experiments.victims import private_people
 from privlab.experiments.victims.private_people import DENSENETS, NETWORKS, ORL, RESNETS, STAGE, People, same
 
 Cut = tuple[tuple[int, int], ...]  # (stage, what its skips are multiplied by)
@@ -48,20 +49,7 @@ def skips(
     yield f"acc[{faces}, judge]", 100 * here.judge.accuracy
     yield f"attacc[{faces}, random_face]", here.random_face()
     for label, network in {**networks, **others}.items():
-        name = f"{faces}, {label}"
-        along = here.attacked(network, at=stops)
-        shown = {"full": along[-1]}
-        for variant in ["skip_last"] if label in others else variants:
-            (shown[variant],) = here.attacked(network, dict(skips=_cut(network, variant, here.people)))
-            yield f"attacc_if_stopped[{name}, {variant}]", here.if_stopped(shown[variant].acc, along)
-        yield f"attacc[{name}, first_choice]", along[-1].first
-        for variant, one in shown.items():
-            yield from one.rates(f"{name}, {variant}")
-            yield f"likelihood[{name}, {variant}]", one.likelihood
-            yield f"dist_eval[{name}, {variant}]", one.dist_eval
-            back = gradient_flow.input_norms(one.fleet.model(0), one.result.first, one.result.targets, losses.poincare)
-            yield f"gradient_norm[{name}, {variant}, input]", back.median().item()
-        yield f"picture[photograph_then_variants, {label}]", here.strip(*shown.values())
+        yield from without_skips(here, label, network, ["skip_last"] if label in others else variants, stops)
     for network in plain:
         yield from here.attacked(network)[0].rates(f"{faces}, {network}, full")
     if pictures:
@@ -69,6 +57,50 @@ def skips(
     for settings in more:  # numbers alone: its strips would have the names of those above
         told = skips.measure(here.seed, **settings, device=here.device)
         yield from ((name, value) for name, value in told if not name.startswith("picture["))
+
+
+def without_skips(
+    here: People, label: str, network: str, variants: Sequence[str], stops: Sequence[int], floors: bool = False
+) -> Values:
+    """A network whole, stopped earlier, and without the skips of a variant's stages, all trained and attacked alike.
+
+    floors: whether to tell what the network stopped as early gives away to the attack's first choice, before any search.
+    """
+    name = f"{here.faces}, {label}"
+    along = here.attacked(network, at=stops)
+    shown = {"full": along[-1]}
+    for variant in variants:
+        (shown[variant],) = here.attacked(network, dict(skips=_cut(network, variant, here.people)))
+        acc = shown[variant].acc
+        yield f"attacc_if_stopped[{name}, {variant}]", here.if_stopped(acc, along)
+        if floors:
+            first = private_people.if_stopped(acc, [(one.acc, one.first) for one in along])
+            yield f"attacc_if_stopped[{name}, {variant}, first_choice]", first
+    yield f"attacc[{name}, first_choice]", along[-1].first
+    for variant, one in shown.items():
+        yield from one.rates(f"{name}, {variant}")
+        yield f"likelihood[{name}, {variant}]", one.likelihood
+        yield f"dist_eval[{name}, {variant}]", one.dist_eval
+        back = gradient_flow.input_norms(one.fleet.model(0), one.result.first, one.result.targets, losses.poincare)
+        yield f"gradient_norm[{name}, {variant}, input]", back.median().item()
+    yield f"picture[photograph_then_variants, {label}]", here.strip(*shown.values())
+
+
+@experiment("model_inversion.depth_and_resolution", on=People.of, data=("orl",))
+@Size("smoke", 1, "8 people, a network of four blocks, 8 epochs",
+    stage=STAGE["smoke"], networks=same("tiny"), variants=["skip_4"], plain=[], stops=[3])  # fmt: skip
+@Size("night", 16, f"three narrow ResNets whose last stage sees 4 x 4 pixels, a DenseNet and a VGG, 40 epochs; {ORL}", first=1_016,
+    stage=STAGE["night"], networks=same("resnet_fine_shallow", "resnet_fine", "resnet_fine_deep", "densenet"), variants=STAGES,
+    plain=["vgg"], stops=[2, 4, 6, 8, 10, 15, 20])  # fmt: skip
+def depth_and_resolution(
+    here: People, networks: Mapping[str, str], variants: Sequence[str], plain: Sequence[str], stops: Sequence[int]
+) -> Values:
+    """Where the papers' networks live: a last stage of several pixels, by depth. RoLSS is the network without the skips of stage 4."""
+    yield f"acc[{here.faces}, judge]", 100 * here.judge.accuracy
+    for label, network in networks.items():
+        yield from without_skips(here, label, network, variants, stops, floors=True)
+    for network in plain:
+        yield from here.attacked(network)[0].rates(f"{here.faces}, {network}, full")
 
 
 def noise(here: People, victim: Callable[[Tensor], Tensor], pictures: int) -> Values:

@@ -37,6 +37,8 @@ NETWORKS: dict[str, tuple[str, Settings]] = {  # as the ledger names it -> its n
     "resnet_wide": ("resnet18", dict(channels=(32, 64, 128, 256), zero_init_last=False)),
     "resnet_shallow": ("resnet18", {**NARROW, "layers": (1, 1, 1, 1)}),
     "resnet_fine": ("resnet18", {**NARROW, "stem": "cifar"}),  # its stem keeps every pixel, as VGG's does
+    "resnet_fine_shallow": ("resnet18", {**NARROW, "stem": "cifar", "layers": (1, 1, 1, 1)}),
+    "resnet_fine_deep": ("resnet34", {**NARROW, "stem": "cifar"}),
     "densenet": ("densenet121", dict(growth_rate=12, block_config=(4, 4, 4, 4))),
     "efficientnet": ("tinynet_e", {}),
     "vgg": ("vgg_narrow", {}),
