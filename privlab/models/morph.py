@@ -150,14 +150,22 @@ class Morph(nn.Module):
         super().__init__()
         self.step, self.normalise = step, NORMALISE["cifar10"]
         self.stem = _stem(step)
-        stages: list[Any] = []
-        dim_in = step.dims[0]
+        between, dim_in = step.downsampling == "between stages", step.dims[0]
         rates: Any = calculate_drop_path_rates(step.drop_path, [*step.depths], stagewise=True)
+        stages: list[nn.Module] = []
         for dim, drop_paths in zip(step.dims, rates, strict=True):
-            stages.append(_stage(step, dim_in, dim, drop_paths, first=not stages))
-            dim_in = stages[-1].blocks[-1].out
+            downsample: nn.Module = nn.Identity()
+            stride = 1 if between or not stages else 2  # of the first block
+            if between and stages:
+                downsample = _chain(norm=_norm(step, dim_in), conv=nn.Conv2d(dim_in, dim, 2, 2, bias=step.bias))
+                dim_in = dim
+            blocks: list[Block] = []
+            for rate in drop_paths:
+                blocks.append(Block(step, dim_in, dim, stride, rate))
+                stride, dim_in = 1, blocks[-1].out
+            stages.append(_chain(downsample=downsample, blocks=nn.Sequential(*blocks)))
         self.stages = nn.Sequential(*stages)
-        self.norm = _norm(step, dim_in, there=step.downsampling == "between stages")
+        self.norm = _norm(step, dim_in, there=between)
         self.fc = nn.Linear(dim_in, num_classes)
 
     def forward_features(self, x: Tensor, stages: int = 4) -> Tensor:
@@ -204,20 +212,6 @@ class Block(nn.Module):
         if self.scale is not None:
             y = y * self.scale[:, None, None]
         return self.act3(self.shortcut(x) + self.drop_path(y))  # (batch, out, height, width)
-
-
-def _stage(step: Step, dim_in: int, dim: int, drop_paths: list[float], first: bool) -> nn.Sequential:
-    """Blocks of one resolution. The step from the last resolution is taken before them, or by the first of them."""
-    between = step.downsampling == "between stages"
-    downsample: nn.Module = nn.Identity()
-    if between and not first:
-        downsample = _chain(norm=_norm(step, dim_in), conv=nn.Conv2d(dim_in, dim, 2, 2, bias=step.bias))
-    stride, dim_in = (1 if first or between else 2), (dim if between else dim_in)
-    blocks: list[Block] = []
-    for rate in drop_paths:
-        blocks.append(Block(step, dim_in, dim, stride, rate))
-        stride, dim_in = 1, blocks[-1].out
-    return _chain(downsample=downsample, blocks=nn.Sequential(*blocks))
 
 
 def _norm(step: Step, dim: int, there: bool = True) -> nn.Module:

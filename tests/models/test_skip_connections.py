@@ -1,8 +1,7 @@
-"""Skip connections scaled and removed: against stock models, and against blocks computed by hand."""
+"""Skip connections scaled and removed: against stock models, and against blocks computed by hand; RepVGG folded."""
 
 import copy
 import itertools
-import pickle
 
 import pytest
 import timm
@@ -12,17 +11,17 @@ from timm.models._efficientnet_blocks import InvertedResidual
 from timm.models.maxxvit import MaxxVitBlock
 from timm.models.resnet import BasicBlock, Bottleneck
 from torch import nn
+from weights import same
 
 from privlab import models
 from privlab.models import ir_resnet, skip_connections
 
-MAXVIT = dict(img_size=64, embed_dim=(32, 32, 64, 64), depths=(1, 1, 1, 2), stem_width=16)
 BUILD = {  # small members of each family, and the side of their images
     "resnet18": (dict(channels=(8, 16, 32, 64)), 32),
     "resnet50": (dict(channels=(8, 16, 32, 64), layers=(1, 2, 2, 2)), 32),
     "densenet121": (dict(growth_rate=8, block_config=(2, 2, 2, 3)), 32),
     "efficientnet_b0": ({}, 32),
-    "maxvit_tiny_tf_224": (MAXVIT, 64),
+    "maxvit_tiny_tf_224": (dict(img_size=64, embed_dim=(32, 32, 64, 64), depths=(1, 1, 1, 2), stem_width=16), 64),
     "vit_tiny_patch16_224": (dict(img_size=32, patch_size=8, embed_dim=32, num_heads=2, depth=8), 32),
     "ir152": (dict(layers=(1, 1, 1, 2), image_size=32), 32),
 }
@@ -34,10 +33,9 @@ def build(name, seed=0):
 
 @pytest.fixture(scope="module", params=BUILD)
 def family(request, stirred):
-    """A small member of a family, images for it, its last stage with shortcuts, and the factors that it takes."""
-    model, side = stirred(build(request.param)), BUILD[request.param][1]
-    factors = (0.0, 0.3) if request.param in ("resnet18", "resnet50", "densenet121", "ir152") else (0.0,)
-    return request.param, model, torch.rand(2, 3, side, side), max(skip_connections.stages(model)), factors
+    """A small member of a family, and images for it."""
+    side = BUILD[request.param][1]
+    return request.param, stirred(build(request.param)), torch.rand(2, 3, side, side)
 
 
 @pytest.fixture
@@ -66,7 +64,7 @@ def passed(model, module, x):
 
 
 def test_a_removed_stage_has_no_shortcuts_left_and_the_others_keep_theirs(family):
-    name, model, x, *_ = family
+    name, model, x = family
     full = skip_connections.stages(model)
     assert full == {"efficientnet_b0": [2, 3, 4, 5, 6], "vit_tiny_patch16_224": [1]}.get(name, [1, 2, 3, 4])
     for stage in full:
@@ -74,21 +72,18 @@ def test_a_removed_stage_has_no_shortcuts_left_and_the_others_keep_theirs(family
         assert skip_connections.stages(cut) == [each for each in full if each != stage]
         assert not torch.allclose(cut(x), model(x), rtol=1e-3)
         assert set(cut.state_dict()) <= set(model.state_dict())
-        with pytest.raises(ValueError, match=rf"stage={stage}"):
-            scaled(cut, stage)
 
 
-def test_what_stays_is_the_models_and_copies_and_files_give_the_same_net(family, stirred):
-    name, model, x, stage, factors = family
-    old = model.state_dict()
-    for k in factors:
+def test_what_stays_is_the_models_and_its_weights_give_the_same_net(family, stirred):
+    name, model, x = family
+    old, stage = model.state_dict(), max(skip_connections.stages(model))
+    for k in (0.0, 0.3) if name in ("resnet18", "resnet50", "densenet121", "ir152") else (0.0,):
         cut = scaled(model, stage, k)
         assert not any(part.training for part in cut.modules())
         for key, value in cut.state_dict().items():
             if name != "densenet121" or value.shape == old[key].shape:  # what a dense layer keeps is tested below
                 assert torch.equal(value, old[key]), key
         expected = cut(x)
-        assert torch.equal(pickle.loads(pickle.dumps(cut))(x), expected)
         other = scaled(stirred(build(name, 1), seed=1), stage, k)
         assert not torch.equal(other(x), expected)
         other.load_state_dict(cut.state_dict())
@@ -214,13 +209,37 @@ def test_what_a_dense_layer_does_not_pass_on_is_lost_to_all_behind_it(small):
     assert narrow.classifier[0].in_features == 8 and narrow(x).shape == (2, 5)
 
 
+# -- RepVGG (Koh et al. 2024, section 9.1) --------------------------------------------------------------------------------------
+
+
+def answers(model, x):
+    """(logits, gradient of a loss in the pixels)."""
+    x = x.clone().requires_grad_()
+    logits = model(x)
+    return logits.detach(), torch.autograd.grad(F.cross_entropy(logits, torch.arange(len(x))), x)[0]
+
+
+def test_folding_keeps_outputs_and_input_gradients_and_leaves_the_model(stirred):
+    model = stirred(models.build("repvgg_a0", 7, width_factor=0.25).double()).train()
+    state = {n: t.clone() for n, t in model.state_dict().items()}
+    folded = skip_connections.fold(model)
+    assert model.training and not folded.training and same(state, model)
+    x = torch.rand(2, 3, 32, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    for before, after in zip(answers(model.eval(), x), answers(folded, x), strict=True):
+        assert before.norm() > 0 and ((before - after).norm() / before.norm()).item() < 1e-10
+    blocks = skip_connections.branches(model)["3x3"]
+    assert skip_connections.branches(folded) == {"3x3": 0, "1x1": 0, "identity": 0, "folded": blocks}
+    assert not [m for m in folded.modules() if isinstance(m, nn.BatchNorm2d)]
+    assert all(m.kernel_size == (3, 3) for m in folded.modules() if isinstance(m, nn.Conv2d))
+
+
 # -- bad input -----------------------------------------------------------------------------------------------------------------
 
 
 def test_what_cannot_be_cut_is_told(small):
     for name, stage, k, says in (
         ("resnet18", 4, 1.1, r"k=1.1 is no number in \[0, 1\]; 0 removes the shortcuts"),
-        ("resnet18", 5, 0, r"stage=5: ResNet has no shortcuts there .*stages that have: 1, 2, 3, 4"),
+        ("resnet18", 5, 0, "stage=5: ResNet has no shortcuts there .*stages that have: 1, 2, 3, 4"),
         (
             "vit_tiny_patch16_224",
             1,
