@@ -21,12 +21,8 @@ X = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 @pytest.mark.parametrize("name", ["resnet18", "deit_tiny_distilled_patch16_224", "mobilenetv3_small_050"])
 def test_a_stock_model_is_timms_own_and_can_be_differentiated_twice(name):
     """A gradient attack follows the distance of two gradients back to the pixels; torch's own hard sigmoid cannot, nor fused attention."""
-    size = models.sized(name, 32)
-    ours, theirs, x = (
-        models.build(name, 10, seed=3, **size),
-        timm.create_model(name, num_classes=10, **size).eval(),
-        X.clone(),
-    )
+    size, x = models.sized(name, 32), X.clone()
+    ours, theirs = models.build(name, 10, seed=3, **size), timm.create_model(name, num_classes=10, **size).eval()
     theirs.load_state_dict(ours.state_dict())
     torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-5)
     assert ours.normalise.mean == pytest.approx(theirs.pretrained_cfg["mean"])
@@ -70,8 +66,7 @@ def test_the_papers_models_by_their_counts(name, count):
 
 def test_the_stem_for_small_images_keeps_their_size():
     small, large = models.build("resnet_cifar"), models.build("resnet_cifar", stem="imagenet")
-    sizes = [model.maxpool(model.conv1(X)).shape[-1] for model in (small, large)]
-    assert sizes == [32, 8]
+    assert [model.maxpool(model.conv1(X)).shape[-1] for model in (small, large)] == [32, 8]
     fan_out = small.conv1.out_channels * 9  # as timm draws a convolution
     assert small.conv1.weight.std().item() == pytest.approx((2 / fan_out) ** 0.5, rel=0.1)
 

@@ -116,26 +116,23 @@ def test_the_optimiser_keeps_what_it_knows_of_the_parameters_that_are_left():
         assert all(optimiser.state[p] is known[p] for p in left)
 
 
-@pytest.mark.parametrize("stop", [1, 2])
-def test_an_interrupted_training_goes_on_before_at_and_behind_the_cut(stop, tmp_path):
+def test_an_interrupted_training_goes_on_before_at_and_behind_the_cut(tmp_path):
     defences = (architecture.tts(2), regularisers.BiDO(0.05, 0.5), regularisers.MID(0.01, 4))
     whole = narrow()
     objective = fit(whole, defences=defences)
 
-    class Stopped(Exception):
-        pass
-
     def watch(epoch):
         if epoch == stop + 1:
-            raise Stopped
+            raise KeyboardInterrupt
 
-    run = compute.Run("victim", {}, tmp_path)
-    with pytest.raises(Stopped):
-        fit(narrow(), defences=defences, run=run, watch=watch)
-    for _ in range(2):  # at the second time the run is complete: weights alone are loaded
-        rest = narrow()
-        assert fit(rest, defences=defences, run=run) == objective and same(rest, whole)
-        assert not any(module._forward_hooks for module in rest.modules())
+    for stop in (1, 2):
+        run = compute.Run("victim", {"stop": stop}, tmp_path)
+        with pytest.raises(KeyboardInterrupt):
+            fit(narrow(), defences=defences, run=run, watch=watch)
+        for _ in range(2):  # at the second time the run is complete: weights alone are loaded
+            rest = narrow()
+            assert fit(rest, defences=defences, run=run) == objective and same(rest, whole)
+            assert not any(module._forward_hooks for module in rest.modules())
 
 
 def test_what_a_form_draws_hangs_on_the_seed_alone():

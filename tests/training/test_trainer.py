@@ -14,7 +14,7 @@ from torch import nn
 from weights import same
 
 from privlab import compute, data, models, training
-from privlab.training import Recipe, batches, trainer
+from privlab.training import Recipe, batches, epoch_loop, trainer
 
 DRAWN = torch.Generator().manual_seed(0)
 LABELS = torch.arange(24) % 3
@@ -267,3 +267,19 @@ def test_an_epoch_counts_once_its_watcher_is_done(tmp_path):
         fit(tiny(), BUSY, run=run, watch=watch)
     fit(tiny(), BUSY, run=run, watch=watch)
     assert seen == [1, 2, 2, 3, 4, 5] and run.complete
+
+
+# -- networks that no labels teach ----------------------------------------------------------------------------------------------
+
+
+def test_each_epoch_of_the_loop_draws_from_its_own_seed_and_leaves_the_callers_alone(tmp_path):
+    network, seeds, before = nn.Linear(1, 1), [], torch.get_rng_state()
+    optimiser, run = torch.optim.SGD(network.parameters()), compute.Run("loop", {}, tmp_path)
+
+    def step(rows, draw):
+        seeds.append((len(rows), draw.initial_seed(), torch.initial_seed()))
+
+    settings = dict(epochs=2, batch_size=2, seed=1, run=run, title="", progress=False)
+    epoch_loop.train({"net": network}, {"net": optimiser}, step, 5, **settings)
+    assert seeds == [(2, s, s) for s in (1_000_003, 1_000_003, 1_000_004, 1_000_004)]
+    assert torch.equal(torch.get_rng_state(), before)
