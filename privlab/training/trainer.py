@@ -81,9 +81,8 @@ def fit(
                     follow(optimiser, model)
                 objective.append(_epoch(model, train, recipe, optimiser, mix, epoch, seed, defences))
                 if not math.isfinite(objective[-1]) or not all(p.isfinite().all() for p in model.parameters()):
-                    what = f"the loss is {objective[-1]}, or a weight is not finite,"
-                    where = f"{what} in epoch {epoch + 1} of {recipe.epochs}"
-                    raise FloatingPointError(f"{where}: training diverged; try lr={recipe.lr / 10:g}, or clip_norm=1.0")
+                    what = f"the loss is {objective[-1]}, or a weight is not finite, in epoch {epoch + 1} of {recipe.epochs}"
+                    raise FloatingPointError(f"{what}: training diverged; try lr={recipe.lr / 10:g}, or clip_norm=1.0")
                 if watch:
                     watch(epoch + 1)
                 if run and epoch + 1 < recipe.epochs:
