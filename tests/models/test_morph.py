@@ -17,7 +17,6 @@ from privlab.ledger import papers
 from privlab.models import morph, parts
 
 SMALL = dict(width=0.125, depths=(1, 1, 1, 1))
-each_step = pytest.mark.parametrize("step", morph.STEPS)
 
 
 RENAMED = {  # names of ResNet and ConvNeXt -> ours
@@ -71,20 +70,16 @@ def test_both_ends_are_timms_in_output_and_in_gradients(step, name, of_depths, s
 COUNTS = (23.528522, 52.88, 59.78, 59.77, 30.72, 25.09, 25.10, 25.10, 25.10, 25.10, 25.04, 25.08, 27.82, 27.827818)
 
 
-def printed(step: int, stage: int) -> dict:
-    table = papers.table("zhang2024_table9").astype(str)
-    return table[(table["step"] == str(step)) & (table["stage"] == str(stage + 1))].iloc[0].to_dict()
-
-
-@each_step
+@pytest.mark.parametrize("step", morph.STEPS)
 def test_stem_blocks_and_resolutions_are_table_9s(step):
     with torch.device("meta"):
         model, images = morph.build(step), torch.empty(1, 3, 64, 64)
         sides = [model.forward_features(images, stages=stage + 1).shape[-1] for stage in range(4)]
     assert sides == [(8 if 4 <= step <= 7 else 16) // 2**stage for stage in range(4)]
     assert sum(p.numel() for p in model.parameters()) / 1e6 == pytest.approx(COUNTS[step - 1], abs=5e-3)
-    for stage, part in enumerate(model.stages):
-        said, block, stem = printed(step, stage), part.blocks[-1], model.stem
+    table, stem = papers.table("zhang2024_table9").astype(str), model.stem
+    for said, part in zip(table[table["step"] == str(step)].to_dict("records"), model.stages, strict=True):
+        block = part.blocks[-1]
         convolutions, norms = ([getattr(block, f"{kind}{k}") for k in (1, 2, 3)] for kind in ("conv", "norm"))
         channels = [c.out_channels for c in convolutions]
         if step == 6:  # printed as 96, 384, 96: we read the first as what comes in
