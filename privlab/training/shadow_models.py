@@ -127,8 +127,7 @@ def make(
     }
     extra = {"layers": [LAST] * features, "weights": weights, "defences": [each.settings() for each in defences]}
     settings |= {name: value for name, value in extra.items() if value}  # fleets without keep the name that they had
-    folder = compute.Run("fleet", settings).path
-    return Fleet(folder, settings, keep, pixels, labels, tuple(defences), str(device))
+    return Fleet(compute.Run("fleet", settings).path, settings, keep, pixels, labels, tuple(defences), str(device))
 
 
 def train(fleet: Fleet, model: int) -> None:
