@@ -24,7 +24,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from timm.layers import DropPath, LayerNorm2d
+from timm.layers import DropPath, LayerNorm2d, calculate_drop_path_rates
 from torch import Tensor, nn
 
 from privlab.data import NORMALISE
@@ -48,8 +48,7 @@ class Step:
     order: str = "bottleneck"  # of a block's convolutions: "bottleneck", "inverted", "depthwise first"
     depthwise: bool = False
     kernel: int = 3  # side of the spatial convolution
-    activation: str = "relu"  # or "gelu", "softplus"
-    sharpness: float = 1.0  # of softplus: log(1 + exp(sharpness x)) / sharpness
+    activation: str = "relu"  # or "gelu"
     activations: str = "111"  # behind the first convolution, behind the second, behind the addition
     norm: str = "bn"  # or "ln"
     norms: str = "111"  # behind each of the three convolutions
@@ -97,14 +96,14 @@ _next(
 )
 
 NAMES = {f"morph_{number}": number for number in STEPS}  # as `zoo.build` knows them
-_CHOICES = dict(activation=("relu", "gelu", "softplus"), norm=("bn", "ln"), activations=PATTERNS, norms=PATTERNS)
+_CHOICES = dict(activation=("relu", "gelu"), norm=("bn", "ln"), activations=PATTERNS, norms=PATTERNS)
 
 
 def variant(step: int, **changes: Any) -> Step:
     """A step with some of its design changed: the ablations of Figures 8 to 10, on any step.
 
-    changes: of a `Step`: patchify, stem_activation, pool; activation ("relu", "gelu", "softplus" with its sharpness above 0) and
-        activations (of `PATTERNS`); norm ("bn", "ln") and norms (likewise three digits); bias; layer_scale (a number or None).
+    changes: of a `Step`: patchify, stem_activation, pool; activation ("relu", "gelu") and activations (of
+        `PATTERNS`); norm ("bn", "ln") and norms (likewise three digits); bias; layer_scale (a number or None).
     Raises ValueError for a step that is not one of the fourteen, or an activation, norm or pattern that does not exist.
     """
     if step not in STEPS:
@@ -151,14 +150,22 @@ class Morph(nn.Module):
         super().__init__()
         self.step, self.normalise = step, NORMALISE["cifar10"]
         self.stem = _stem(step)
-        rates = iter(torch.linspace(0, step.drop_path, sum(step.depths), device="cpu").tolist())
-        stages: list[Any] = []
-        dim_in = step.dims[0]
-        for number, (dim, depth) in enumerate(zip(step.dims, step.depths, strict=True)):
-            stages.append(_stage(step, dim_in, dim, [next(rates) for _ in range(depth)], first=number == 0))
-            dim_in = stages[-1].blocks[-1].out
+        between, dim_in = step.downsampling == "between stages", step.dims[0]
+        rates: Any = calculate_drop_path_rates(step.drop_path, [*step.depths], stagewise=True)
+        stages: list[nn.Module] = []
+        for dim, drop_paths in zip(step.dims, rates, strict=True):
+            downsample: nn.Module = nn.Identity()
+            stride = 1 if between or not stages else 2  # of the first block
+            if between and stages:
+                downsample = _chain(norm=_norm(step, dim_in), conv=nn.Conv2d(dim_in, dim, 2, 2, bias=step.bias))
+                dim_in = dim
+            blocks: list[Block] = []
+            for rate in drop_paths:
+                blocks.append(Block(step, dim_in, dim, stride, rate))
+                stride, dim_in = 1, blocks[-1].out
+            stages.append(_chain(downsample=downsample, blocks=nn.Sequential(*blocks)))
         self.stages = nn.Sequential(*stages)
-        self.norm = _norm(step, dim_in, there=step.downsampling == "between stages")
+        self.norm = _norm(step, dim_in, there=between)
         self.fc = nn.Linear(dim_in, num_classes)
 
     def forward_features(self, x: Tensor, stages: int = 4) -> Tensor:
@@ -207,20 +214,6 @@ class Block(nn.Module):
         return self.act3(self.shortcut(x) + self.drop_path(y))  # (batch, out, height, width)
 
 
-def _stage(step: Step, dim_in: int, dim: int, drop_paths: list[float], first: bool) -> nn.Sequential:
-    """Blocks of one resolution. The step from the last resolution is taken before them, or by the first of them."""
-    between = step.downsampling == "between stages"
-    downsample: nn.Module = nn.Identity()
-    if between and not first:
-        downsample = _chain(norm=_norm(step, dim_in), conv=nn.Conv2d(dim_in, dim, 2, 2, bias=step.bias))
-    stride, dim_in = (1 if first or between else 2), (dim if between else dim_in)
-    blocks: list[Block] = []
-    for rate in drop_paths:
-        blocks.append(Block(step, dim_in, dim, stride, rate))
-        stride, dim_in = 1, blocks[-1].out
-    return _chain(downsample=downsample, blocks=nn.Sequential(*blocks))
-
-
 def _norm(step: Step, dim: int, there: bool = True) -> nn.Module:
     if not there:
         return nn.Identity()
@@ -230,7 +223,7 @@ def _norm(step: Step, dim: int, there: bool = True) -> nn.Module:
 def _activation(step: Step, there: bool) -> nn.Module:
     if not there:
         return nn.Identity()
-    return {"relu": nn.ReLU(), "gelu": nn.GELU(), "softplus": nn.Softplus(step.sharpness)}[step.activation]
+    return nn.ReLU() if step.activation == "relu" else nn.GELU()
 
 
 def _spatial(step: Step, stride: int, dim_in: int, dim: int) -> nn.Conv2d:
@@ -264,9 +257,9 @@ def outline(model: Morph, stage: int = 1, block: int = 1) -> list[str]:
     else:
         part: Any = model.stages[stage]
         one = part.blocks[min(block, len(part.blocks) - 1)]
-        body = [one.conv1, one.norm1, one.act1, one.conv2, one.norm2, one.act2, one.conv3, one.norm3, one.scale]
+        _, *body, drop_path, last = one.children()  # the shortcut is the first
         before = [] if block else part.downsample.children()
-        layers = [*before, *body, one.drop_path, "add the shortcut", one.act3]
+        layers = [*before, *body, one.scale, drop_path, "add the shortcut", last]
     return [_words(layer) for layer in layers if layer is not None and not isinstance(layer, nn.Identity)]
 
 
@@ -276,8 +269,6 @@ def _words(layer: Any) -> str:
         stride = f", stride {layer.stride[0]}" * (layer.stride[0] > 1)
         side = layer.kernel_size[0]
         return f"{side} x {side}{deep}, {layer.in_channels} to {layer.out_channels}{stride}{bias}"
-    if isinstance(layer, nn.Softplus):
-        return f"softplus of sharpness {layer.beta:g}"
     words = {nn.BatchNorm2d: "BatchNorm", LayerNorm2d: "LayerNorm", nn.ReLU: "ReLU", nn.GELU: "GELU"}
     words |= {nn.MaxPool2d: "maximum of 3 x 3, stride 2", nn.Parameter: "layer scale", DropPath: "stochastic depth"}
     return words.get(type(layer), layer)

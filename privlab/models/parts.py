@@ -53,8 +53,8 @@ def names(model: nn.Module, *words: str) -> list[str]:
     Raises ValueError for another word, with the nearest, and for one of which the model learns nothing.
     """
     learnable = [name for name, p in model.named_parameters() if p.requires_grad]
-    modules = [(f"{path}.".removeprefix("."), module) for path, module in model.named_modules()]
-    activated = {path + leaf for path, module in modules for leaf in _ACTIVATED.get(type(module), ())}
+    modules = model.named_modules()
+    activated = {f"{path}.{leaf}".lstrip(".") for path, m in modules for leaf in _ACTIVATED.get(type(m), ())}
     groups = group(model)
     groups["position"] = [name for name in learnable if _POSITION.match(name)]
     groups["activation"] = [name for name in learnable if name.rpartition(".")[0] in activated]

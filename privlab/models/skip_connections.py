@@ -20,6 +20,7 @@ becomes 1, as in torchvision; to compare a cut net with a full one that begins a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from timm.models._efficientnet_blocks import DepthwiseSeparableConv, InvertedResidual
@@ -152,21 +153,19 @@ def _parts(block: Any) -> list[Any]:
     return [block.conv, block.attn_block, block.attn_grid] if isinstance(block, MaxxVitBlock) else [block]
 
 
+STAGES: dict[type, Callable[[Any], Any]] = {
+    ResNet: lambda model: [model.layer1, model.layer2, model.layer3, model.layer4],
+    DenseNet: lambda model: [block.values() for block in dense_connections.dense_blocks(model)],
+    EfficientNet: lambda model: model.blocks,
+    MaxxVit: lambda model: [stage.blocks for stage in model.stages],
+    ir_resnet.IR: lambda model: model.stages,
+    VisionTransformer: lambda model: [model.blocks[: max(1, len(model.blocks) // 4)]],
+}
+
+
 def _blocks(model: Any) -> dict[int, list[nn.Module]]:
     """The blocks of each stage, counted from 1, whether they have shortcuts or not."""
-    stages: Any = []
-    if isinstance(model, ResNet):
-        stages = [model.layer1, model.layer2, model.layer3, model.layer4]
-    elif isinstance(model, DenseNet):
-        stages = [block.values() for block in dense_connections.dense_blocks(model)]
-    elif isinstance(model, EfficientNet):
-        stages = model.blocks
-    elif isinstance(model, MaxxVit):
-        stages = [stage.blocks for stage in model.stages]
-    elif isinstance(model, ir_resnet.IR):
-        stages = model.stages
-    elif isinstance(model, VisionTransformer):
-        stages = [model.blocks[: max(1, len(model.blocks) // 4)]]
+    stages: Any = next((of(model) for kind, of in STAGES.items() if isinstance(model, kind)), [])
     found = {type(part) for stage in stages for block in stage for part in _parts(block)}
     if not found or not found <= KNOWN:
         raise ValueError(

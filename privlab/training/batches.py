@@ -58,15 +58,6 @@ def unit(pixels: Tensor, dtype: torch.dtype) -> Tensor:
     return pixels.to(dtype) if pixels.is_floating_point() else pixels.to(dtype) / 255
 
 
-def sample(pair: tuple[Tensor, Tensor], size: int, seed: int) -> tuple[Tensor, Tensor]:
-    """So many of a pair, drawn with equal chances by this seed; all of them where there are no more."""
-    pixels, labels = pair
-    if len(labels) <= size:
-        return pair
-    rows = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))[:size].to(labels.device)
-    return pixels[rows], labels[rows]
-
-
 def seed_dropout(device: torch.device, seed: int) -> None:
     """Seed the global generators that a model on this device draws from, and no other card's."""
     torch.default_generator.manual_seed(seed)
@@ -122,13 +113,6 @@ def _jitter(image: Tensor, brightness: float, contrast: float, saturation: float
     if len(image) != 3:  # a grey image has neither of the other two
         return image
     return colour.adjust_hue(colour.adjust_saturation(image, 1 + saturation), hue)
-
-
-def mixup(recipe: Recipe, classes: int) -> Mixup | None:
-    """timm's mixup and cutmix as the recipe wants them, the smoothing of labels included; None where it wants neither."""
-    if not recipe.mixup and not recipe.cutmix:
-        return None
-    return Mixup(recipe.mixup, recipe.cutmix, label_smoothing=recipe.label_smoothing, num_classes=classes)
 
 
 def mixed(mix: Mixup, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

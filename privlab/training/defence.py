@@ -54,7 +54,7 @@ class Defence:
         return None
 
     def record(self, recipe: Recipe, images: int) -> dict[str, dict[str, float]]:
-        """Numbers of a training by this recipe that are told at its end, and kept in its run's note "defences": {name: {what: number}}."""
+        """Numbers of a training by this recipe that are kept in its run's note "defences": {name: {what: number}}."""
         return {}
 
     def settings(self) -> dict[str, Any]:

@@ -19,32 +19,31 @@ import torch.nn.functional as F
 from timm.data import Mixup
 from timm.loss import SoftTargetCrossEntropy
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
-from privlab import models
+from privlab import data, models
 from privlab.compute import Run
 from privlab.compute.store import digest, joined, key, keyed, parted
-from privlab.data import load as load_images
 from privlab.models.forward import RightGradients, evaluating, preprocessing
 from privlab.training import batches, defence
 from privlab.training.batches import Labelled, subset
 from privlab.training.defence import Defence, Penalty
-from privlab.training.recipes import Recipe, learning_rate, named, steps
+from privlab.training.recipes import Recipe, learning_rate, settled, steps
 
 __all__ = ["evaluate", "fit", "logits", "subset", "victim"]
 
+SAMPLE = 200  # images that tell a victim's accuracy
 FORMAT = 1  # raise it when the same recipe begins to give other weights: stored victims are then trained anew
 
 
 def fit(
-    model: nn.Module, images: Labelled, recipe: Recipe | str, *, seed: int, defences: Sequence[Defence] = (),
-    run: Run | None = None, watch: Callable[[int], object] | None = None, progress: bool = True,
+    model: nn.Module, images: Labelled, recipe: Recipe, *, seed: int, defences: Sequence[Defence] = (),
+    run: Run | None = None, watch: Callable[[int], object] | None = None,
 ) -> list[float]:  # fmt: skip
     """Train a model in place on these images, all of them and no others, and leave it in eval mode.
 
     Returns the objective of each epoch: the mean of the loss that was minimised, over batches as they were mixed, smoothed and augmented.
     images: a set, or a pair of pixels (n, channels, height, width), bytes or floats in [0, 1], and labels (n,), see `subset`.
-    recipe: a Recipe, or a name in RECIPES.  seed: decides the order, the augmentation and the dropout; not the model's first weights.
+    recipe: one of RECIPES, say.  seed: decides the order, the augmentation and the dropout; not the model's first weights.
     defences: of `privlab.defences`, such as (architecture.rolss(), regularisers.BiDO(0.1, 2)); the model has their form afterwards. When
         its form changes on the way, the optimiser keeps what it knows of the parameters that are left.
     run: where to keep a checkpoint each epoch, under a config of all that the training depends on. Call again with a fresh model and the
@@ -56,7 +55,7 @@ def fit(
     each other; FloatingPointError when the loss or a weight is no longer a number.
     """
     train, device = batches.pair(images), next(model.parameters()).device
-    recipe, n, classes = named(recipe, device, defences), len(train[1]), logits(model, train[0][:1]).shape[1]
+    recipe, n, classes = settled(recipe, device, defences), len(train[1]), logits(model, train[0][:1]).shape[1]
     if recipe.batch_size > n:
         raise ValueError(f"batch_size={recipe.batch_size} is more than the {n} images; give {n} or less")
     if (low := int(train[1].min())) < 0 or int(train[1].max()) >= classes:
@@ -68,22 +67,22 @@ def fit(
     defence.shaped(model, defences, max(0, begun - 1), seed)
     if recipe.precision == "bf16":
         model.to(memory_format=torch.channels_last)
-    optimiser, mix = _optimiser(recipe, model), batches.mixup(recipe, classes)
+    optimiser, mix = _optimiser(recipe, model), None
+    if recipe.mixup or recipe.cutmix:
+        mix = Mixup(recipe.mixup, recipe.cutmix, label_smoothing=recipe.label_smoothing, num_classes=classes)
     if states:
         model.load_state_dict(states["model"])
         remember(optimiser, states.get("optimiser", {}))
     train = train[0].to(device), train[1].to(device)
-    bar = dict(initial=begun, total=recipe.epochs, unit="epoch", disable=not progress, leave=False)
     with _own_generators(device):
         try:
-            for epoch in tqdm(range(begun, recipe.epochs), f"{type(model).__name__} on {n:,}", **bar):
+            for epoch in range(begun, recipe.epochs):
                 if defence.shaped(model, defences, epoch, seed):
                     follow(optimiser, model)
                 objective.append(_epoch(model, train, recipe, optimiser, mix, epoch, seed, defences))
                 if not math.isfinite(objective[-1]) or not all(p.isfinite().all() for p in model.parameters()):
-                    what = f"the loss is {objective[-1]}, or a weight is not finite,"
-                    where = f"{what} in epoch {epoch + 1} of {recipe.epochs}"
-                    raise FloatingPointError(f"{where}: training diverged; try lr={recipe.lr / 10:g}, or clip_norm=1.0")
+                    what = f"the loss is {objective[-1]}, or a weight is not finite, in epoch {epoch + 1} of {recipe.epochs}"
+                    raise FloatingPointError(f"{what}: training diverged; try lr={recipe.lr / 10:g}, or clip_norm=1.0")
                 if watch:
                     watch(epoch + 1)
                 if run and epoch + 1 < recipe.epochs:
@@ -92,13 +91,10 @@ def fit(
                     run.save("checkpoint", joined(state))  # in one file, since files are whole one by one
         finally:
             model.eval()
-    spent = {name: what for each in defences for name, what in each.record(recipe, n).items()}
-    for kind, numbers in spent.items() if progress else ():
-        print(f"{kind}: {', '.join(f'{name} {number:.4g}' for name, number in numbers.items())}")
     if run and not run.complete:
         run.save("weights", model.state_dict())
         run.note("history", {"objective": objective})
-        if spent:
+        if spent := {name: what for each in defences for name, what in each.record(recipe, n).items()}:
             run.note("defences", spent)
         run.save("checkpoint", {})  # no longer needed, and three times the size of the weights
         run.finish()
@@ -107,33 +103,31 @@ def fit(
 
 def victim(
     name: str, recipe: Recipe, *, images: Tensor, test: int, seed: int = 0, model: Mapping[str, Any] = {},
-    data: str = "cifar10", device: str | torch.device = "cpu", sample: int = 200,
+    device: str | torch.device = "cpu",
 ) -> tuple[nn.Module, float]:  # fmt: skip
-    """A trained model of the zoo, in eval mode, and its test accuracy: trained once, kept in the store, and reused from then on.
+    """A model of the zoo trained on CIFAR-10, in eval mode, and its test accuracy: trained once, kept in the store, and then reused.
 
     name, model: what `zoo.build` takes, and the changes, such as dict(embed_dim=24).  seed: of the first weights and of `fit`.
-    data: a named set; its normalisation becomes the model's.  images: the members, as places in its train split.
-    test, sample: the accuracy is that on so many, drawn by the seed, of the first images of its test split.  recipe: see `fit`.
+    images: the members, as places in the train split.  recipe: see `fit`.
+    test: the accuracy is that on `SAMPLE`, drawn by the seed, of so many first images of the test split.
     The key holds all that the result depends on: the recipe, the seed, the pixels and labels themselves, the structure of the
     model, versions of torch and timm, the kind of device. It leaves out the number of threads, which moves the last bits.
     """
-    recipe, source = named(recipe, device), load_images(data)
+    recipe, source = settled(recipe, device), data.load("cifar10")
     changes = {"num_classes": len(source.classes), **model}
     built = models.build(name, seed=seed, **changes).to(device)
     built.normalise = source.normalise
-    members, held_out = subset(source, images), subset(load_images(data, "test"), range(test))
+    members, held_out = subset(source, images), subset(data.load("cifar10", "test"), range(test))
     shapes = {n: tuple(t.shape) for n, t in built.state_dict().items()}
     # sets stand by their contents, not by what they are called
     sets = {part: [len(some[1]), digest(*some)] for part, some in (("images", members), ("test", held_out))}
     settings = {
         "model": {"name": name, **changes, "structure": key({"": f"{built}{shapes}{built.normalise}"})},
-        "training": {"format": FORMAT, "recipe": recipe.settings(), "seed": seed, "sample": sample, **sets},
+        "training": {"format": FORMAT, "recipe": recipe.settings(), "seed": seed, "sample": SAMPLE, **sets},
     }
-    run = keyed("victim", settings, format=FORMAT, device=device)
-    how = f"{'reused, trained' if run.complete else 'trained'} on {len(members[1]):,} images of {data}"
-    fit(built, members, recipe, seed=seed, run=run, progress=False)
-    print(f"{name}: {how} (run victim/{run.path.name[:8]})")
-    return built, evaluate(built, batches.sample(held_out, sample, seed))[1]
+    fit(built, members, recipe, seed=seed, run=keyed("victim", settings, format=FORMAT, device=device))
+    drawn = torch.randperm(test, generator=torch.Generator().manual_seed(seed))[:SAMPLE]
+    return built, evaluate(built, subset(held_out, drawn))
 
 
 @torch.no_grad()
@@ -148,11 +142,10 @@ def logits(model: nn.Module, images: Labelled | Tensor, batch_size: int = 500) -
         return torch.cat([model(normalise(x)) for x in parts])
 
 
-def evaluate(model: nn.Module, images: Labelled, batch_size: int = 500) -> tuple[float, float]:
-    """(mean cross-entropy, share of right answers) of a model on these images, in eval mode; its mode is kept."""
+def evaluate(model: nn.Module, images: Labelled) -> float:
+    """The share of these images that a model gets right, 0 to 1, in eval mode; its mode is kept."""
     pixels, labels = batches.pair(images)
-    answers, labels = logits(model, pixels, batch_size).cpu().double(), labels.cpu()  # (n, classes), (n,)
-    return F.cross_entropy(answers, labels).item(), (answers.argmax(1) == labels).double().mean().item()
+    return (logits(model, pixels).argmax(1).cpu() == labels.cpu()).double().mean().item()
 
 
 # -- an epoch ----------------------------------------------------------------------------------------------------------

@@ -64,7 +64,8 @@ def evaluation_model(split, recipe, normalise, seed):
         normalise=normalise,
         seed=100 + seed,
     )
-    made.train(jobs=1)
+    for m in range(len(made.keep)):
+        shadow_models.train(made, m)
     return evaluation.evaluation_model(made, split)
 
 
@@ -126,7 +127,7 @@ def test_what_each_attack_brings_back(kind, variant, table):
             "resnet18", recipe, (split.pixels, split.labels), split.keep(), model={**NARROW, "skips": VARIANTS[variant]},
             normalise=normalise, weights=True, seed=seed, device=DEVICE,
         )  # fmt: skip
-        fleet.train(jobs=1)
+        shadow_models.train(fleet, 0)
         model = fleet.model(0).to(DEVICE)
         for name, made in attacks(kind, model, split.public, len(split.people)).items():
             key = dict(set=kind, variant=variant, draw=seed, attack=name)

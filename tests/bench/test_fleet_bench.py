@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from statistics import median
 
@@ -15,7 +16,7 @@ import pytest
 import torch
 
 from privlab import data
-from privlab.compute import machine
+from privlab.compute import machine, tasks
 from privlab.training import Recipe, batches, shadow_models
 
 pytestmark = pytest.mark.bench
@@ -28,15 +29,21 @@ TINY = dict(embed_dim=64, depth=4, num_heads=4)
 
 def fleet(folder):
     images = batches.subset(data.load("cifar10"), range(IMAGES))
-    return shadow_models.make("vit_cifar", RECIPE, images, data.in_out(IMAGES, MODELS, 0), model=TINY, folder=folder)
+    made = shadow_models.make("vit_cifar", RECIPE, images, data.in_out(IMAGES, MODELS, 0), model=TINY)
+    return replace(made, folder=folder)
 
 
 def alone(made):
-    made.train(jobs=1, progress=False)
+    for m in range(MODELS):
+        shadow_models.train(made, m)
 
 
 def by_two(made):
-    made.train(jobs=2, progress=False)
+    work = [
+        tasks.Task(str(m), shadow_models.train, {"fleet": made, "model": m}, finished=partial(getattr, run, "complete"))
+        for m, run in enumerate(made.runs)
+    ]
+    tasks.fan_out(work, "fleet", jobs=2, progress=False)
 
 
 def one_thread():

@@ -43,7 +43,7 @@ def epoch():
     images = training.subset(data.load("cifar10"), torch.arange(512))
     recipe = replace(training.RECIPES["smoke"], epochs=1, warmup_epochs=0)
     shape = dict(seed=0, channels=(16, 32, 64, 128))
-    return lambda: training.fit(models.build("resnet_cifar", **shape), images, recipe, seed=0, progress=False)
+    return lambda: training.fit(models.build("resnet_cifar", **shape), images, recipe, seed=0)
 
 print("ready", flush=True)
 made = {"closed form": closed, "step, ResNet": lambda: steps("resnet_cifar"), "step, Swin": lambda: steps("swin_cifar"), "epoch": epoch}

@@ -45,7 +45,7 @@ def an_epoch(name, changes, images, turn):
         if way != PLAIN:
             model = model.to(memory_format=torch.channels_last)
         began = time.perf_counter(), time.process_time()
-        training.fit(model, images, recipe, seed=0, progress=False)
+        training.fit(model, images, recipe, seed=0)
         seconds[way] = time.perf_counter() - began[0], time.process_time() - began[1]
     return dict(seconds=seconds)
 
@@ -83,10 +83,11 @@ def a_fleet(family, seed, precision):
         name, replace(RECIPE, precision=precision), pool, rows, model=changes | {"num_classes": 10},
         normalise=everything.normalise, seed=seed,
     )  # fmt: skip
-    fleet.train(jobs=1)
+    for m in range(MODELS):
+        shadow_models.train(fleet, m)
     margins = [signals.margin(fleet.logits(m), fleet.labels).T for m in range(MODELS)]  # (n, queries) each
     scores = lira.every_target(torch.stack(margins), rows, pairs=True)  # (models, n)
-    right = [training.evaluate(fleet.model(m), test)[1] for m in range(MODELS)]
+    right = [training.evaluate(fleet.model(m), test) for m in range(MODELS)]
     return dict(accuracy=fmean(right), auc=fmean(roc.auc(s, k) for s, k in zip(scores, rows, strict=True)))
 
 

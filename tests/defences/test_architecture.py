@@ -34,7 +34,7 @@ def shaped(defence, name="resnet18", epoch=0):
 
 
 def fit(model, *defences, recipe=RECIPE):
-    return training.fit(model, (PIXELS, LABELS), recipe, seed=0, defences=defences, progress=False)
+    return training.fit(model, (PIXELS, LABELS), recipe, seed=0, defences=defences)
 
 
 CASES = [
@@ -69,12 +69,12 @@ def test_tts_is_full_first_and_cut_afterwards_with_the_weights_of_the_first_stag
 
     recipe = replace(RECIPE, epochs=3)
     defences = (architecture.tts(2),)
-    training.fit(model, (PIXELS, LABELS), recipe, seed=0, defences=defences, watch=watch, progress=False)
+    training.fit(model, (PIXELS, LABELS), recipe, seed=0, defences=defences, watch=watch)
     assert forms == [[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3]]
 
     first, kept = build(), []
     watch = lambda epoch: kept.append(copy.deepcopy(first))  # noqa: E731
-    training.fit(first, (PIXELS, LABELS), recipe, seed=0, watch=watch, progress=False)
+    training.fit(first, (PIXELS, LABELS), recipe, seed=0, watch=watch)
     assert same(kept[1], weights[1])  # until then it is the full model
 
 

@@ -41,7 +41,7 @@ def linear():
 
 
 def fit(model, *defences, recipe=RECIPE, **more):
-    return training.fit(model, SET, recipe, seed=0, defences=defences, progress=False, **more)
+    return training.fit(model, SET, recipe, seed=0, defences=defences, **more)
 
 
 def one_by_one(model, x, labels):
@@ -121,7 +121,7 @@ def test_an_interrupted_training_goes_on_with_the_same_noise_and_the_same_accoun
 # -- epsilon -------------------------------------------------------------------------------------------------------------------
 
 
-def test_epsilon_agrees_with_the_accountant_step_by_step(tmp_path, capsys):
+def test_epsilon_agrees_with_the_accountant_step_by_step(tmp_path):
     run = compute.Run("victim", {}, tmp_path)
     training.fit(build("vit_cifar"), SET, RECIPE, seed=0, defences=(DP(8, 1e-5),), run=run)
     told = run.read("defences")["dp"]
@@ -130,7 +130,6 @@ def test_epsilon_agrees_with_the_accountant_step_by_step(tmp_path, capsys):
         accountant.step(noise_multiplier=told["noise"], sample_rate=8 / 20)
     assert told["epsilon"] == pytest.approx(accountant.get_epsilon(1e-5)) and told["rate"] == 0.4
     assert 8 - 0.011 <= told["epsilon"] <= 8 and told["delta"] == 1e-5
-    assert f"dp: epsilon {told['epsilon']:.4g}, delta 1e-05, noise {told['noise']:.4g}" in capsys.readouterr().out
 
 
 def test_epsilon_of_whole_batches_by_hand():

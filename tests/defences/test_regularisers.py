@@ -32,7 +32,7 @@ def build(name="resnet18"):
 
 
 def fit(model, *defences, recipe=RECIPE):
-    return training.fit(model, (PIXELS, LABELS), recipe, seed=0, defences=defences, progress=False)
+    return training.fit(model, (PIXELS, LABELS), recipe, seed=0, defences=defences)
 
 
 def drawn(*shape, seed=0):

@@ -88,7 +88,7 @@ STEP = Recipe(epochs=1, batch_size=24, optimiser="sgd", momentum=0.0, lr=0.5, we
 
 
 def fit(model, *defences, recipe=RECIPE):
-    return training.fit(model, (PIXELS, LABELS), recipe, seed=0, defences=defences, progress=False)
+    return training.fit(model, (PIXELS, LABELS), recipe, seed=0, defences=defences)
 
 
 @pytest.fixture(scope="module")

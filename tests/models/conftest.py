@@ -2,21 +2,19 @@
 
 import pytest
 import torch
-from torch import nn
 
 
 @pytest.fixture(scope="session")
 def stirred():
-    """Gives a model in eval mode, with norms that do something: a fresh BatchNorm is nearly the identity."""
+    """Gives a model in eval mode, its norms, biases and scales drawn anew, so that none is at a value which hides another (0, 1)."""
 
+    @torch.no_grad()
     def stir(model, seed=0):
-        g = torch.Generator().manual_seed(seed)
-        for module in model.modules():
-            if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
-                for value, low in (
-                    (module.weight, 0.5), (module.bias, -0.5), (module.running_var, 0.5), (module.running_mean, -0.5)
-                ):  # fmt: skip
-                    value.data.copy_(low + torch.rand(value.shape, generator=g))
+        draw = torch.Generator().manual_seed(seed)
+        for name, value in model.state_dict().items():
+            if value.is_floating_point() and value.ndim == 1:
+                low = -0.5 if name.endswith(("bias", "running_mean")) else 0.5
+                value.copy_(torch.rand(value.shape, generator=draw) + low)
         return model.eval()
 
     return stir

@@ -1,25 +1,27 @@
-"""Skip connections scaled and removed: against stock models, and against blocks computed by hand."""
+"""Skip connections scaled and removed: against stock models, and against blocks computed by hand; RepVGG folded."""
 
 import copy
-import pickle
+import itertools
 
 import pytest
 import timm
 import torch
 import torch.nn.functional as F
-from timm.models.resnet import BasicBlock
+from timm.models._efficientnet_blocks import InvertedResidual
+from timm.models.maxxvit import MaxxVitBlock
+from timm.models.resnet import BasicBlock, Bottleneck
 from torch import nn
+from weights import same
 
 from privlab import models
 from privlab.models import ir_resnet, skip_connections
 
-MAXVIT = dict(img_size=64, embed_dim=(32, 32, 64, 64), depths=(1, 1, 1, 2), stem_width=16)
 BUILD = {  # small members of each family, and the side of their images
     "resnet18": (dict(channels=(8, 16, 32, 64)), 32),
     "resnet50": (dict(channels=(8, 16, 32, 64), layers=(1, 2, 2, 2)), 32),
     "densenet121": (dict(growth_rate=8, block_config=(2, 2, 2, 3)), 32),
     "efficientnet_b0": ({}, 32),
-    "maxvit_tiny_tf_224": (MAXVIT, 64),
+    "maxvit_tiny_tf_224": (dict(img_size=64, embed_dim=(32, 32, 64, 64), depths=(1, 1, 1, 2), stem_width=16), 64),
     "vit_tiny_patch16_224": (dict(img_size=32, patch_size=8, embed_dim=32, num_heads=2, depth=8), 32),
     "ir152": (dict(layers=(1, 1, 1, 2), image_size=32), 32),
 }
@@ -31,10 +33,9 @@ def build(name, seed=0):
 
 @pytest.fixture(scope="module", params=BUILD)
 def family(request, stirred):
-    """A small member of a family, images for it, its last stage with shortcuts, and the factors that it takes."""
-    model, side = stirred(build(request.param)), BUILD[request.param][1]
-    factors = (0.0, 0.3) if request.param in ("resnet18", "resnet50", "densenet121", "ir152") else (0.0,)
-    return request.param, model, torch.rand(2, 3, side, side), max(skip_connections.stages(model)), factors
+    """A small member of a family, and images for it."""
+    side = BUILD[request.param][1]
+    return request.param, stirred(build(request.param)), torch.rand(2, 3, side, side)
 
 
 @pytest.fixture
@@ -63,28 +64,26 @@ def passed(model, module, x):
 
 
 def test_a_removed_stage_has_no_shortcuts_left_and_the_others_keep_theirs(family):
-    _, model, x, *_ = family
+    name, model, x = family
     full = skip_connections.stages(model)
+    assert full == {"efficientnet_b0": [2, 3, 4, 5, 6], "vit_tiny_patch16_224": [1]}.get(name, [1, 2, 3, 4])
     for stage in full:
         cut = scaled(model, stage)
         assert skip_connections.stages(cut) == [each for each in full if each != stage]
         assert not torch.allclose(cut(x), model(x), rtol=1e-3)
         assert set(cut.state_dict()) <= set(model.state_dict())
-        with pytest.raises(ValueError, match=rf"stage={stage}"):
-            scaled(cut, stage)
 
 
-def test_what_stays_is_the_models_and_copies_and_files_give_the_same_net(family, stirred):
-    name, model, x, stage, factors = family
-    old = model.state_dict()
-    for k in factors:
+def test_what_stays_is_the_models_and_its_weights_give_the_same_net(family, stirred):
+    name, model, x = family
+    old, stage = model.state_dict(), max(skip_connections.stages(model))
+    for k in (0.0, 0.3) if name in ("resnet18", "resnet50", "densenet121", "ir152") else (0.0,):
         cut = scaled(model, stage, k)
         assert not any(part.training for part in cut.modules())
         for key, value in cut.state_dict().items():
             if name != "densenet121" or value.shape == old[key].shape:  # what a dense layer keeps is tested below
                 assert torch.equal(value, old[key]), key
         expected = cut(x)
-        assert torch.equal(pickle.loads(pickle.dumps(cut))(x), expected)
         other = scaled(stirred(build(name, 1), seed=1), stage, k)
         assert not torch.equal(other(x), expected)
         other.load_state_dict(cut.state_dict())
@@ -94,30 +93,56 @@ def test_what_stays_is_the_models_and_copies_and_files_give_the_same_net(family,
         assert loss.isfinite() and all(p.grad is not None for p in cut.parameters())
 
 
-# -- ResNet and IR --------------------------------------------------------------------------------------------------------------
+# -- blocks --------------------------------------------------------------------------------------------------------------------
 
 
 def branch(block, x):
-    """g(x), layer by layer."""
+    """g(x), layer by layer: what the block gives without its shortcuts."""
     if isinstance(block, ir_resnet.Block):
         return block.body(x)
-    x = F.relu(block.bn1(block.conv1(x)))
-    if isinstance(block, BasicBlock):
-        return block.bn2(block.conv2(x))
-    return block.bn3(block.conv3(F.relu(block.bn2(block.conv2(x)))))
+    if isinstance(block, BasicBlock | Bottleneck):
+        x = F.relu(block.bn1(block.conv1(x)))
+        x = block.bn2(block.conv2(x))
+        return x if isinstance(block, BasicBlock) else block.bn3(block.conv3(F.relu(x)))
+    if isinstance(block, InvertedResidual):
+        bare = copy.deepcopy(block)
+        bare.has_skip = False
+        return bare(x)
+    if isinstance(block, MaxxVitBlock):
+        x = (block.conv(x) - block.conv.shortcut(x)).permute(0, 2, 3, 1)
+        for part in (block.attn_block, block.attn_grid):
+            x = part.mlp(part.norm2(part._partition_attn(part.norm1(x))))
+        return x.permute(0, 3, 1, 2)
+    return block.mlp(block.norm2(block.attn(block.norm1(x))))
 
 
-@pytest.mark.parametrize("k", [0, 0.5])
-@pytest.mark.parametrize("name", ["resnet18", "resnet50", "ir152"])
+@pytest.mark.parametrize(
+    ("name", "k"),
+    [
+        *itertools.product(("resnet18", "resnet50", "ir152"), (0, 0.5)),
+        *itertools.product(("efficientnet_b0", "maxvit_tiny_tf_224", "vit_tiny_patch16_224"), (0,)),
+    ],
+)
 def test_a_block_is_its_branch_and_k_of_its_shortcut(name, k, small):
-    model, x = small(name), torch.rand(2, 3, 32, 32)
-    cut = scaled(model, 4, k)
-    after, stage = (F.relu, "layer4") if name.startswith("resnet") else (nn.Identity(), "stages.3")
-    for stock, block in zip(model.get_submodule(stage), cut.get_submodule(stage), strict=True):
-        z, out = passed(cut, block, x)
-        shortcut = (stock.shortcut if name == "ir152" else stock.downsample) or nn.Identity()
+    model, side = small(name), BUILD[name][1]
+    stage = max(skip_connections.stages(model))
+    cut = scaled(model, stage, k)
+    for stock, block in zip(*(skip_connections._blocks(each)[stage] for each in (model, cut)), strict=True):
+        z, out = passed(cut, block, torch.rand(2, 3, side, side))
         with torch.no_grad():
-            torch.testing.assert_close(out, after(branch(stock, z) + k * shortcut(z)))
+            expected = branch(stock, z)
+            if k:
+                expected += k * ((stock.shortcut if name == "ir152" else stock.downsample) or nn.Identity())(z)
+            expected = expected.relu() if name.startswith("resnet") else expected
+            torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_first_quarter_of_a_vit_is_its_stage_and_keeps_its_mask(small):
+    model, x = small("vit_tiny_patch16_224"), torch.rand(2, 3, 32, 32)
+    cut = scaled(model, 1)
+    changed = [type(a) is not type(b) for a, b in zip(cut.blocks, model.blocks, strict=True)]
+    assert changed == [True] * 2 + [False] * 6
+    torch.testing.assert_close(cut.forward_features(x, attn_mask=torch.zeros(17, 17)), cut.forward_features(x))
 
 
 def test_a_fresh_resnet_can_learn_without_shortcuts():
@@ -180,79 +205,51 @@ def test_what_a_dense_layer_does_not_pass_on_is_lost_to_all_behind_it(small):
         f2 = apply(two, list(range(24)), torch.cat([z, f1], 1))
         torch.testing.assert_close(out, apply(three, list(range(24, 32)), f2))
     assert cut.classifier.in_features == 8
+    narrow = models.build("densenet121", 5, growth_rate=8, block_config=(2, 2, 2, 2), bottleneck=3, skips=[(4, 0)])
+    assert narrow.classifier[0].in_features == 8 and narrow(x).shape == (2, 5)
 
 
-def test_a_dense_net_with_a_narrow_head():
-    cut = models.build("densenet121", 5, growth_rate=8, block_config=(2, 2, 2, 2), bottleneck=3, skips=[(4, 0)])
-    assert cut.classifier[0].in_features == 8 and cut(torch.rand(1, 3, 32, 32)).shape == (1, 5)
+# -- RepVGG (Koh et al. 2024, section 9.1) --------------------------------------------------------------------------------------
 
 
-# -- EfficientNet, MaxViT, ViT ---------------------------------------------------------------------------------------------------
+def answers(model, x):
+    """(logits, gradient of a loss in the pixels)."""
+    x = x.clone().requires_grad_()
+    logits = model(x)
+    return logits.detach(), torch.autograd.grad(F.cross_entropy(logits, torch.arange(len(x))), x)[0]
 
 
-def test_efficientnets_block(small):
-    model, x = small("efficientnet_b0"), torch.rand(2, 3, 32, 32)
-    assert skip_connections.stages(model) == [2, 3, 4, 5, 6]
-    cut = scaled(model, 6)
-    for stock, block in zip(model.blocks[5], cut.blocks[5], strict=True):
-        z, out = passed(cut, block, x)
-        bare = copy.deepcopy(stock)
-        bare.has_skip = False
-        with torch.no_grad():
-            torch.testing.assert_close(out, bare(z))
-
-
-def test_maxvits_block(small):
-    model, x = small("maxvit_tiny_tf_224"), torch.rand(2, 3, 64, 64)
-    assert skip_connections.stages(model) == [1, 2, 3, 4]
-    cut = scaled(model, 4)
-    for stock, block in zip(model.stages[3].blocks, cut.stages[3].blocks, strict=True):
-        z, out = passed(cut, block, x)
-        with torch.no_grad():
-            y = (stock.conv(z) - stock.conv.shortcut(z)).permute(0, 2, 3, 1)
-            for part in (stock.attn_block, stock.attn_grid):
-                y = part.mlp(part.norm2(part._partition_attn(part.norm1(y))))
-            torch.testing.assert_close(out, y.permute(0, 3, 1, 2), rtol=1e-4, atol=1e-5)
-
-
-def test_a_vits_block(small):
-    model, x = small("vit_tiny_patch16_224"), torch.rand(2, 3, 32, 32)
-    assert skip_connections.stages(model) == [1]
-    cut = scaled(model, 1)
-    for stock, block in zip(model.blocks[:2], cut.blocks[:2], strict=True):
-        z, out = passed(cut, block, x)
-        with torch.no_grad():
-            torch.testing.assert_close(out, stock.mlp(stock.norm2(stock.attn(stock.norm1(z)))))
-    assert type(cut.blocks[2]) is type(model.blocks[2])
-    torch.testing.assert_close(cut.forward_features(x, attn_mask=torch.zeros(17, 17)), cut.forward_features(x))
-
-
-@pytest.mark.parametrize(("depth", "first"), [(1, 1), (7, 1), (8, 2), (12, 3)])
-def test_the_first_quarter_of_a_vit(depth, first):
-    model = timm.create_model("vit_tiny_patch16_224", embed_dim=8, num_heads=1, depth=depth)
-    cut = scaled(model, 1)
-    untouched = [type(a) is type(b) for a, b in zip(cut.blocks, model.blocks, strict=True)]
-    assert untouched == [k >= first for k in range(depth)]
+def test_folding_keeps_outputs_and_input_gradients_and_leaves_the_model(stirred):
+    model = stirred(models.build("repvgg_a0", 7, width_factor=0.25).double()).train()
+    state = {n: t.clone() for n, t in model.state_dict().items()}
+    folded = skip_connections.fold(model)
+    assert model.training and not folded.training and same(state, model)
+    x = torch.rand(2, 3, 32, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    for before, after in zip(answers(model.eval(), x), answers(folded, x), strict=True):
+        assert before.norm() > 0 and ((before - after).norm() / before.norm()).item() < 1e-10
+    blocks = skip_connections.branches(model)["3x3"]
+    assert skip_connections.branches(folded) == {"3x3": 0, "1x1": 0, "identity": 0, "folded": blocks}
+    assert not [m for m in folded.modules() if isinstance(m, nn.BatchNorm2d)]
+    assert all(m.kernel_size == (3, 3) for m in folded.modules() if isinstance(m, nn.Conv2d))
 
 
 # -- bad input -----------------------------------------------------------------------------------------------------------------
 
 
 def test_what_cannot_be_cut_is_told(small):
-    for model, stage, k, says in (
-        (small(), 4, 1.1, r"k=1.1 is no number in \[0, 1\]; 0 removes the shortcuts"),
-        (small(), 5, 0, r"stage=5: ResNet has no shortcuts there .*stages that have: 1, 2, 3, 4"),
-        (small("vit_tiny_patch16_224"), 2, 0, "stage=2: VisionTransformer .*stages that have: 1$"),
+    for name, stage, k, says in (
+        ("resnet18", 4, 1.1, r"k=1.1 is no number in \[0, 1\]; 0 removes the shortcuts"),
+        ("resnet18", 5, 0, "stage=5: ResNet has no shortcuts there .*stages that have: 1, 2, 3, 4"),
         (
-            small("vit_tiny_patch16_224"),
+            "vit_tiny_patch16_224",
             1,
             0.5,
             "k=0.5: the shortcuts of VisionTransformer can be removed, k=0, but not scaled",
         ),
     ):
         with pytest.raises(ValueError, match=says):
-            scaled(model, stage, k)
+            scaled(small(name), stage, k)
     with torch.device("meta"):
-        for name in ("vgg11", "coatnet_0_rw_224", "efficientnetv2_s", "repvgg_a0"):
+        for name in ("vgg11", "coatnet_0_rw_224", "efficientnetv2_s"):
             with pytest.raises(ValueError, match="no skip connections, or some that are not known here"):
-                skip_connections.stages(models.build(name))
+                skip_connections.stages(timm.create_model(name))

@@ -14,14 +14,14 @@ from weights import same
 
 from privlab import compute, data, models, training
 from privlab.compute import store
-from privlab.defences import architecture, dp_sgd, regularisers
+from privlab.defences import architecture, regularisers
 from privlab.training import Recipe, shadow_models, trainer
 from privlab.training.defence import Defence, shaped
 
 SMALL = dict(layers=(1, 1, 1, 1), channels=(8, 8, 12, 16), num_classes=3)
 RECIPE = Recipe(epochs=4, batch_size=8, lr=2e-3, augment="flip")
 DRAWN = torch.Generator().manual_seed(0)
-PIXELS = torch.randint(0, 256, (24, 3, 32, 32), generator=DRAWN, dtype=torch.uint8)
+PIXELS = torch.randint(0, 256, (24, 3, 16, 16), generator=DRAWN, dtype=torch.uint8)
 LABELS = torch.arange(24) % 3
 SET = (PIXELS, LABELS)
 
@@ -33,11 +33,11 @@ def narrow(seed=0, **changes):
 def linear():
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 3)).double()
+        return nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 3)).double()
 
 
 def fit(model, recipe=RECIPE, images=SET, seed=0, **more):
-    return training.fit(model, images, recipe, seed=seed, progress=False, **more)
+    return training.fit(model, images, recipe, seed=seed, **more)
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,11 @@ class Larger(Defence):
         return change
 
 
+@dataclass(frozen=True)
+class Private(Defence):
+    own_steps: ClassVar[bool] = True
+
+
 # -- penalties -----------------------------------------------------------------------------------------------------------------
 
 
@@ -78,15 +83,6 @@ def test_penalties_are_added_to_the_loss_of_the_batch():
     recipe = Recipe(epochs=1, batch_size=24, lr=1e-300, weight_decay=0)
     objective = fit(model, recipe, defences=(Decay(2.0), Decay(3.0)))
     assert objective == [pytest.approx(expected.item(), rel=1e-9)]
-
-
-def test_hooks_are_gone_after_a_training():
-    model = narrow()
-    fit(model, replace(RECIPE, epochs=1), defences=(regularisers.BiDO(0.1, 0.1), regularisers.MID(0.1, 4)))
-    assert not any(module._forward_hooks for module in model.modules())
-
-
-# -- gradients that are there --------------------------------------------------------------------------------------------------
 
 
 def test_gradients_are_changed_behind_the_loss():
@@ -120,27 +116,23 @@ def test_the_optimiser_keeps_what_it_knows_of_the_parameters_that_are_left():
         assert all(optimiser.state[p] is known[p] for p in left)
 
 
-@pytest.mark.parametrize("stop", [1, 2])
-def test_an_interrupted_training_goes_on_before_at_and_behind_the_cut(stop, tmp_path):
+def test_an_interrupted_training_goes_on_before_at_and_behind_the_cut(tmp_path):
     defences = (architecture.tts(2), regularisers.BiDO(0.05, 0.5), regularisers.MID(0.01, 4))
     whole = narrow()
     objective = fit(whole, defences=defences)
 
-    class Stopped(Exception):
-        pass
-
     def watch(epoch):
         if epoch == stop + 1:
-            raise Stopped
+            raise KeyboardInterrupt
 
-    run = compute.Run("victim", {}, tmp_path)
-    with pytest.raises(Stopped):
-        fit(narrow(), defences=defences, run=run, watch=watch)
-    rest = narrow()
-    assert fit(rest, defences=defences, run=run) == objective and same(rest, whole)
-    again = narrow()  # the run is complete now: weights alone are loaded
-    fit(again, defences=defences, run=run)
-    assert same(again, whole)
+    for stop in (1, 2):
+        run = compute.Run("victim", {"stop": stop}, tmp_path)
+        with pytest.raises(KeyboardInterrupt):
+            fit(narrow(), defences=defences, run=run, watch=watch)
+        for _ in range(2):  # at the second time the run is complete: weights alone are loaded
+            rest = narrow()
+            assert fit(rest, defences=defences, run=run) == objective and same(rest, whole)
+            assert not any(module._forward_hooks for module in rest.modules())
 
 
 def test_what_a_form_draws_hangs_on_the_seed_alone():
@@ -160,7 +152,7 @@ def test_what_a_form_draws_hangs_on_the_seed_alone():
     ("recipe", "defences", "message"),
     [
         (dict(mixup=0.8), (regularisers.BiDO(1, 1),), "mixup=0.8, cutmix=0 cannot go with BiDO.*give .* mixup=0"),
-        (dict(), (regularisers.BiDO(1, 1), dp_sgd.DP(8, 1e-5)), "model: .* is a BatchNorm"),
+        (dict(), (regularisers.BiDO(1, 1), Private()), "Private.* cannot go with BiDO"),
     ],
 )
 def test_what_cannot_be_trained_is_told_before_anything_changes(recipe, defences, message):
@@ -172,24 +164,17 @@ def test_what_cannot_be_trained_is_told_before_anything_changes(recipe, defences
 
 # -- fleets --------------------------------------------------------------------------------------------------------------------
 
-KEEP = data.in_out(24, 2, 0)
-
-
-def fleet(folder, defences=()):
-    given = dict(model=SMALL, at=(1,), weights=True, seed=3, folder=folder, defences=defences)
-    return shadow_models.make("resnet18", replace(RECIPE, epochs=2), SET, KEEP, **given)
-
 
 def test_a_fleet_trains_defended_models_and_gives_them_back_in_the_form_of_each_epoch(tmp_path):
-    made = fleet(tmp_path / "defended", (architecture.tts(1), regularisers.BiDO(0.1, 1)))
-    made.train(jobs=1, progress=False)
-    early, last = made.model(1, at=1), made.model(1)
-    skip = "layer4.0.downsample.0.weight"
-    assert skip in early.state_dict() and skip not in last.state_dict()
-    assert torch.equal(training.logits(early, PIXELS), made.logits(1, at=1)[0])
-    assert torch.equal(training.logits(last, PIXELS), made.logits(1)[0])
-
-    plain = fleet(tmp_path / "plain")
+    defences = (architecture.tts(1), regularisers.BiDO(0.1, 1))
+    given = dict(model=SMALL, at=(1,), weights=True, seed=3)
+    recipe, keep = replace(RECIPE, epochs=2), data.in_out(24, 2, 0)
+    plain, made = (shadow_models.make("resnet18", recipe, SET, keep, **given, defences=some) for some in ((), defences))
     assert "defences" not in plain.settings and store.key(plain.settings) != store.key(made.settings)
-    plain.train(jobs=1, progress=False)
-    assert not torch.equal(plain.logits(1, at=1), made.logits(1, at=1))  # BiDO from the first epoch on
+    made = replace(made, folder=tmp_path)
+    shadow_models.train(made, 0)
+    skip = "layer4.0.downsample.0.weight"
+    for at, there in ((1, True), (2, False)):
+        model = made.model(0, at=at)
+        assert (skip in model.state_dict()) == there
+        assert torch.equal(training.logits(model, PIXELS), made.logits(0, at=at)[0])

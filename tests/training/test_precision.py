@@ -28,7 +28,7 @@ def network(seed=0):
 
 
 def fit(model, recipe, **more):
-    return training.fit(model, SET, recipe, seed=0, progress=False, **more)
+    return training.fit(model, SET, recipe, seed=0, **more)
 
 
 def test_a_step_is_that_of_the_loss_under_autocast_and_the_weights_stay_float32():
@@ -53,13 +53,10 @@ def test_full_precision_is_the_key_of_before():
 
 
 @pytest.mark.parametrize(("native", "precision"), [(True, "bf16"), (False, "full")])
-def test_auto_is_settled_before_the_key_is_made(native, precision, monkeypatch, tmp_path):
+def test_auto_is_settled_before_the_key_is_made(native, precision, monkeypatch):
     monkeypatch.setattr(recipes, "computes_bf16", lambda device: native)
     auto = replace(BF16, precision="auto")
-    assert recipes.named(auto).precision == precision
-    fleet = shadow_models.make(
-        "vit_cifar", auto, (PIXELS.repeat(1, 1, 4, 4), SET[1]), torch.ones(1, 24, dtype=torch.bool), folder=tmp_path
-    )
+    fleet = shadow_models.make("vit_cifar", auto, SET, torch.ones(1, 24, dtype=torch.bool))
     assert fleet.settings["recipe"].get("precision", "full") == precision
 
 
@@ -68,4 +65,4 @@ def test_dp_sgd_takes_its_steps_in_full_precision():
     model = nn.Sequential(nn.Flatten(), nn.Linear(192, 3))
     with pytest.raises(ValueError, match=r"precision='bf16'.*'full' or 'auto'"):
         fit(model, BF16, defences=defences)
-    assert recipes.named(replace(BF16, precision="auto"), "cpu", defences).precision == "full"
+    assert recipes.settled(replace(BF16, precision="auto"), "cpu", defences).precision == "full"

@@ -3,7 +3,6 @@
 import math
 
 import pytest
-import torch
 
 from privlab.ledger import papers
 from privlab.training import RECIPES, Recipe
@@ -15,12 +14,15 @@ def printed(recipe):
     return dict(table[table.recipe == recipe][["setting", "value"]].itertuples(index=False))
 
 
-def test_the_recipe_for_membership_is_the_papers():
-    row, recipe = printed("membership inference"), RECIPES["zhang2024_membership"]
-    assert row.pop("optimizer").lower() == recipe.optimiser
-    assert row.pop("learning rate schedule") == f"{recipe.schedule} annealing"
-    assert row.pop("label smoothing") == "None" and recipe.label_smoothing == 0
-    assert tuple(map(float, row.pop("optimizer momentum").split(", "))) == recipe.betas
+@pytest.mark.parametrize(("name", "of"), [("zhang2024_membership", "membership"), ("zhang2024_attribute", "attribute")])
+def test_the_recipes_of_zhang2024_are_the_papers(name, of):
+    row, recipe = printed(f"{of} inference"), RECIPES[name]
+    assert row.pop("optimizer").lower() == recipe.optimiser and recipe.label_smoothing == 0
+    assert row.pop("label smoothing", "None") == "None"
+    assert row.pop("random augmentation", "None").lower() == recipe.augment
+    assert row.pop("learning rate schedule", "constant").removesuffix(" annealing") == recipe.schedule
+    momentum = recipe.betas if recipe.optimiser == "adamw" else (recipe.momentum,)
+    assert tuple(map(float, row.pop("optimizer momentum").split(", "))) == momentum
     ours = {
         "learning rate": recipe.lr,
         "weight decay": recipe.weight_decay,
@@ -29,23 +31,7 @@ def test_the_recipe_for_membership_is_the_papers():
         "mixup": recipe.mixup,
         "cutmix": recipe.cutmix,
     }
-    assert {name: float(value) for name, value in row.items()} == ours
-
-
-def test_the_recipe_for_attributes_is_the_papers():
-    row, recipe = printed("attribute inference"), RECIPES["zhang2024_attribute"]
-    assert row.pop("optimizer").lower() == recipe.optimiser
-    assert row.pop("random augmentation").lower() == recipe.augment
-    ours = {
-        "learning rate": recipe.lr,
-        "weight decay": recipe.weight_decay,
-        "optimizer momentum": recipe.momentum,
-        "batch size": recipe.batch_size,
-        "training epochs": recipe.epochs,
-    }
-    assert {name: float(value) for name, value in row.items()} == ours
-    assert "learning rate schedule" not in row and recipe.schedule == "constant"
-    assert recipe.mixup == recipe.cutmix == 0
+    assert {name: float(value) for name, value in row.items()} == {n: v for n, v in ours.items() if v or n in row}
 
 
 TRANSFORMS = {  # torchvision's names, as the table has them
@@ -94,16 +80,6 @@ def test_the_schedule_by_hand():
     assert rates(Recipe(epochs=1, batch_size=2, lr=0.3, schedule="constant", warmup_epochs=0.5), 8) == pytest.approx(
         [0.15, 0.3, 0.3, 0.3]
     )
-
-
-def test_cosine_is_torchs():
-    recipe = Recipe(epochs=3, batch_size=4, lr=0.2)
-    optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.2)
-    theirs = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=9)
-    for ours in rates(recipe, 11):
-        assert ours == pytest.approx(theirs.get_last_lr()[0], rel=1e-9)
-        optimiser.step()
-        theirs.step()
 
 
 def test_steps_by_hand():

@@ -150,8 +150,8 @@ def depth(trial: Trial, steps: int, images: int, epochs: int) -> Values:
     seed, recipe = trial.number, replace(training.RECIPES["smoke"], epochs=epochs)
     members = torch.randperm(50_000, generator=torch.Generator().manual_seed(seed))[:images]
     fresh, trained = (victim(trial, "three_blocks") for _ in range(2))
-    training.fit(trained, training.subset(data.load("cifar10"), members), recipe, seed=seed, progress=False)
-    yield "test_accuracy[trained]", training.evaluate(trained, data.load("cifar10", "test").sample(200, seed))[1]
+    training.fit(trained, training.subset(data.load("cifar10"), members), recipe, seed=seed)
+    yield "test_accuracy[trained]", training.evaluate(trained, data.load("cifar10", "test").sample(200, seed))
     weight = float(f"{curvature(trained, seed) / curvature(fresh, seed):.1g}")  # to it what 1 is to the fresh one
     attack, by_cosine, by_norms = (matching("annealed", steps, times) for times in (1.0, weight, 40 * weight**0.5))
     for row in (*ROWS, *ALONE):
