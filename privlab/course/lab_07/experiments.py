@@ -173,11 +173,11 @@ def training_steps(trial: Trial, points: list[int], steps: int, width: int = 384
     for point in points:
         if point > before:
             shown = training.subset(public, order[64 * before : 64 * point])
-            training.fit(model, shown, recipe, seed=trial.number + point, progress=False)
+            training.fit(model, shown, recipe, seed=trial.number + point)
             before = point
         found = search(trial, lbfgs(steps, ground.CURVED), model).images
         yield from trial.scores(f"after_{point}_steps", found)
-        yield f"task_acc[after_{point}_steps]", training.evaluate(model, training.subset(held_out, range(1_000)))[1]
+        yield f"task_acc[after_{point}_steps]", training.evaluate(model, training.subset(held_out, range(1_000)))
         pictures.append(found)
     yield "picture[photographs_by_steps_of_training]", tiled(pictures)
 
