@@ -6,10 +6,12 @@ from torch import Tensor
 from privlab.attacks.membership_inference import lira, rmia, signals
 from privlab.experiments import Size, experiment
 from privlab.experiments.protocol import Settings, Values
-from privlab.experiments.victims.shadow_fleets import FAMILIES, PROOF, RECIPE, Answers, answers, draw, rated, rates
+from privlab.experiments.victims import shadow_fleets
+from privlab.experiments.victims.shadow_fleets import FAMILIES, PROOF, RECIPE, Answers, Draw
 
 
-@experiment("likelihood_ratio.fleet", protocol=2)  # 1 asked about mirror images that no model had seen
+# protocol 1 asked about mirror images that no model had seen
+@experiment("likelihood_ratio.fleet", on=shadow_fleets.draw, protocol=2)
 @Size("smoke", 2, PROOF, families="small", images=200, unseen=100, models=8, recipe=RECIPE["smoke"])
 @Size("class", 8, "networks of 0.3 M parameters, 8 of each family, 200 images a model", first=16,
     families="small", images=400, unseen=200, models=8, recipe=RECIPE["class"])  # fmt: skip
@@ -17,18 +19,16 @@ from privlab.experiments.victims.shadow_fleets import FAMILIES, PROOF, RECIPE, A
     families="paper", images=10_000, unseen=5_000, models=8, recipe=RECIPE["paper"])  # fmt: skip
 @Size("paper", 3, "ResNet-50 and Swin-T, 64 of each, on halves of 40,000 images",
     own=True, families="paper", images=40_000, unseen=10_000, models=64, recipe=RECIPE["paper"])  # fmt: skip
-def fleet(
-    repeat: int, families: str, images: int, unseen: int, models: int, recipe: Settings, device: str = "cpu"
-) -> Values:
+def fleet(block: Draw, families: str, recipe: Settings) -> Values:
     """Online, offline, by fewer models, and by a threshold on the loss, on one draw of images."""
-    block = draw(repeat, images, models, unseen=unseen)
     for family in ("resnet", "swin"):
-        said, of = answers(FAMILIES[families][family], block, recipe, device=device), f"cifar10, {family}"
+        of, architecture = f"cifar10, {family}", FAMILIES[families][family]
+        said = shadow_fleets.answers(architecture, block, recipe, device=block.device)
         yield from said.knows(of)
-        yield from rated(of, {**said.scores(), "offline": said.ratios(online=False)}, said.members)
-        for count in (6, 8, 16, 32, 64):
-            for kind, scores in by_count(said, count).items() if count <= models else ():
-                found = rates(scores, said.members[:count])
+        yield from shadow_fleets.rated(of, {**said.scores(), "offline": said.ratios(online=False)}, said.members)
+        for count in (n for n in (6, 8, 16, 32, 64) if n <= said.models):
+            for kind, scores in by_count(said, count).items():
+                found = shadow_fleets.rates(scores, said.members[:count])
                 yield f"auc[{of}, {kind}, models_{count}]", found["auc"]
                 yield f"tpr_at_fpr_0p01[{of}, {kind}, models_{count}]", found["tpr_at_fpr_0p01"]
 

@@ -1,7 +1,7 @@
 """Models that share all but their images, what they answered, and what attacks make of it: the ground of experiments on membership."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -52,9 +52,10 @@ class Draw:
     keep: Tensor
     audited: int
     seed: int
+    device: str = field(default="cpu", kw_only=True)  # where models are trained
 
 
-def draw(repeat: int, images: int, models: int, unseen: int = 0) -> Draw:
+def draw(repeat: int, images: int, models: int, unseen: int = 0, device: str = "cpu") -> Draw:
     """A repeat's own images: two repeats share none until the set is used up, as each takes the next block of one shuffled order.
 
     images: that may be members.  models: an even number, 4 or more.  unseen: further images that no model is trained on.
@@ -65,7 +66,7 @@ def draw(repeat: int, images: int, models: int, unseen: int = 0) -> Draw:
     seed = repeat % 2**31  # of a pilot, which is negative, too
     half = data.in_out(images, models, seed, pairs=True)
     keep = torch.cat([half, torch.zeros(models, unseen, dtype=torch.bool)], 1)
-    return Draw(everything.pixels[places], everything.labels[places], keep, images, seed)
+    return Draw(everything.pixels[places], everything.labels[places], keep, images, seed, device=device)
 
 
 @dataclass(frozen=True)
