@@ -4,7 +4,6 @@ A repeat has one photograph of CIFAR-10's test split, which no baseline and no v
 one noise to begin the searches with.
 """
 
-import statistics
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from privlab import data, metrics
 from privlab.attacks.gradient_inversion import GaussNewton, label_recovery, presets
 from privlab.experiments.protocol import Settings, Size, Values, experiment
 from privlab.experiments.trial import Trial, relative_residual, tiled
+from privlab.experiments.victims.batches import labels_read
 from privlab.experiments.victims.designs import matching
 
 SMALL = {"resnet": "resnet_cifar", "swin": "swin_cifar", "vit": "vit_cifar", "convnext": "convnext_cifar"}
@@ -109,21 +109,18 @@ def position_scale(trial: Trial, attack: str, steps: int, narrow: bool = False) 
         yield from trial.scores(f"vit, {key}", trial.search(matching(attack, steps), model).images)
 
 
-@experiment("gradient_inversion.labels")
+@experiment("gradient_inversion.labels", on=Trial.unseen)
 @Size("smoke", 2, "small untrained networks, 10 photographs each", photographs=10, narrow=True)
 @Size("class", 8, "small untrained networks, 20 photographs each", photographs=20)
-def labels(repeat: int, photographs: int, narrow: bool = False, device: str = "cpu") -> Values:
+def labels(trial: Trial, photographs: int, narrow: bool = False) -> Values:
     """The share of photographs whose label a rule reads off the last layer's gradient of one untrained network."""
-    number = 2_000 + repeat
-    trials = [Trial.of(number, places=[photographs * number + i], device=device) for i in range(photographs)]
+    photos = data.load("cifar10", "test")
+    places = range(photographs * trial.number, photographs * (trial.number + 1))
+    attacked = [photos.one(place % len(photos)) for place in places]
     for name in ("resnet", "swin", "vit"):
-        model = victim(trials[0], SMALL[name], narrow)
-        classifier = label_recovery.classifier(model)
-        head = [f"{classifier}.weight", f"{classifier}.bias"]
-        leaks = [replace(trial.leak(model, head), labels=None) for trial in trials]
-        for rule, read in label_recovery.RULES.items():
-            right = [read(model, leak).cpu().equal(trial.labels) for leak, trial in zip(leaks, trials, strict=True)]
-            yield f"label_accuracy[{rule}, {name}]", statistics.mean(map(float, right))
+        model = victim(trial, SMALL[name], narrow)
+        for rule in label_recovery.RULES:
+            yield f"label_accuracy[{rule}, {name}]", labels_read(rule, model, attacked)
 
 
 def lenet(activation: type[nn.Module], seed: int) -> Any:

@@ -4,18 +4,15 @@ Beyond the papers, `batch_family`: a batch narrowed down by algebra first, then 
 """
 
 import math
-import statistics
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
 
 from privlab import data, metrics
-from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import GaussNewton, GradientMatching, Term, objectives, presets
+from privlab.attacks.gradient_inversion import GaussNewton, GradientMatching, Term, objectives, presets, search_spaces
 from privlab.attacks.gradient_inversion.schedules import cosine
 from privlab.experiments.protocol import Size, Values, experiment
 from privlab.experiments.trial import Trial, mean_photograph, tiled
@@ -24,7 +21,6 @@ from privlab.experiments.victims.batches import SCORES, STDS, client, family, gr
 from privlab.leak import observe
 
 SHORT = "a small ViT, batches of 2, {} steps"
-ADAM = (Term("gradients", 1.0, objectives.cosine_distance),)
 
 
 # protocol 1 added shares up one by one, so that ten times right was not quite 1
@@ -48,20 +44,10 @@ def labels(trial: Trial, batches: int, images: int, epochs: int, width: int = 38
     for who, model in victims.items():
         for kind, some in drawn.items():
             for rule in ("row_minimum", "bias_minimum", "bias_counts"):
-                yield f"label_accuracy[{rule}, {who}, {kind}]", share_of_labels(rule, model, some)
-    usual = share_of_labels("row_minimum", vit(trial.number, 0.02, trial.device, width=width), drawn["distinct"])
-    yield "label_accuracy[row_minimum, vit, fresh, distinct, std_0p02]", usual
-
-
-def share_of_labels(rule: str, model: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> float:
-    """Of all labels of these batches, those that a rule finds."""
-    head = gradient_inversion.label_recovery.classifier(model)
-    found = []
-    for images, classes in batches:
-        leak = observe(model, images, classes, names=[f"{head}.weight", f"{head}.bias"])
-        read = gradient_inversion.label_recovery.RULES[rule](model, replace(leak, labels=None))
-        found.append(gradient_inversion.label_recovery.overlap(read.cpu(), classes))
-    return statistics.mean(found)
+                yield f"label_accuracy[{rule}, {who}, {kind}]", ground.labels_read(rule, model, some)
+    usual = vit(trial.number, 0.02, trial.device, width=width)
+    read = ground.labels_read("row_minimum", usual, drawn["distinct"])
+    yield "label_accuracy[row_minimum, vit, fresh, distinct, std_0p02]", read
 
 
 @experiment("gradvit.exchanged_patches", on=partial(client, size=2))
@@ -69,18 +55,14 @@ def share_of_labels(rule: str, model: nn.Module, batches: list[tuple[Tensor, Ten
 @Size("class", 16, "a fresh small ViT")
 def exchanged_patches(trial: Trial, width: int = 384) -> Values:
     """Eq. 3 of the true batch with two neighbouring patches exchanged, as a share of that of noise."""
-    images, noise, moved = trial.images, random_noise(trial), trial.images.clone()
-    # the 2nd and 3rd of the first row
-    moved[..., :8, 8:24] = torch.cat([images[..., :8, 16:24], images[..., :8, 8:16]], -1)
+    images, moved = trial.images, trial.images.clone()
+    noise = torch.rand(images.shape, generator=torch.Generator().manual_seed(trial.number))
+    moved[..., :8, 8:24] = torch.cat([images[..., :8, 16:24], images[..., :8, 8:16]], -1)  # of the first row
     for name, std in STDS.items():
         model = vit(trial.number, std, trial.device, width=width)
         leak, other, far = (observe(model, x, trial.labels) for x in (images, moved, noise))
         gap, whole = (objectives.layer_norms(images, each.grads, leak).item() for each in (other, far))
         yield f"grad_loss_ratio[exchanged_over_noise, {name}]", gap / whole
-
-
-def random_noise(trial: Trial) -> Tensor:
-    return torch.rand(trial.images.shape, generator=torch.Generator().manual_seed(trial.number))
 
 
 def ablation_rows(steps: int, **changes: Any) -> dict[str, GradientMatching]:
@@ -112,7 +94,7 @@ def ablation(
         else:
             model = vit(trial.number, std, device, width=width)
         leak, pictures = trial.leak(model), [trial.images]
-        for row, attack in ablation_rows(steps, **(dict(size=None) if large else {})).items():
+        for row, attack in ablation_rows(steps, size=None if large else 64).items():
             result = search(trial, attack, model, leak)
             weight = attack.terms[0].weigh(result.step / steps)
             yield from trial.scores(f"loss_terms_{row}, {name}", result.images, SCORES)
@@ -128,39 +110,33 @@ def ablation(
 def attacks(trial: Trial, steps: int, images: int, epochs: int, width: int = 384) -> Values:
     """Table 1: GradViT beside other attacks, on a small trained ViT (of either scale) and a small trained ResNet. No registration."""
     yield from trial.guesses(which=SCORES)
-    yield from trial.scores("random_noise", random_noise(trial), SCORES)
+    noise = torch.rand(trial.images.shape, generator=torch.Generator().manual_seed(trial.number))
+    yield from trial.scores("random_noise", noise, SCORES)
     victims = {
         "vit": trained(trial, "vit", images, epochs, embed_dim=width),
         "vit_std_0p02": trained(trial, "vit", images, epochs, embed_dim=width, position_std=0.02),
         "resnet": trained(trial, "resnet", images, epochs),
     }
     for name, model in victims.items():
+        resnet = name == "resnet"  # it lends its BatchNorm statistics, a ViT has none; the patch prior is our reading
+        methods = {
+            "gradvit": gradvit(steps, patch=8 if resnet else None),
+            "gradinversion": presets.gradinversion(steps, model if resnet else None, group=1),
+            "inverting_gradients": presets.inverting_gradients(steps),
+            "annealed": presets.annealed(steps),
+        }
+        spaces = {}
+        if resnet:  # latent projection has a linear generator, 100 principal components of public photographs
+            public, _ = data.load("cifar10").take(range(300))
+            methods["deep_inversion"] = presets.deep_inversion(steps, model)
+            methods["latent_projection"] = replace(presets.annealed(steps), boxed=False)
+            space = search_spaces.components(public, 100, model.normalise)
+            spaces["latent_projection"] = space.to(next(model.parameters()))
         leak, pictures = trial.leak(model), [trial.images]
-        for method, (attack, space) in rivals(name, model, steps).items():
-            found = search(trial, attack, model, leak, space=space).images
-            yield from trial.scores(f"{method}, {name}", found, SCORES)
-            pictures.append(found)
+        for method, attack in methods.items():
+            pictures.append(search(trial, attack, model, leak, space=spaces.get(method)).images)
+            yield from trial.scores(f"{method}, {name}", pictures[-1], SCORES)
         yield f"picture[photographs_and_attacks, {name}]", tiled(pictures)
-
-
-def rivals(name: str, model: Any, steps: int) -> dict[str, tuple[GradientMatching, Any]]:
-    """Method -> (attack, space). A ResNet lends its own BatchNorm statistics; a ViT has none, so that term is left out.
-
-    Latent projection has a linear generator: the first 100 principal components of public photographs.
-    """
-    resnet = name == "resnet"  # the paper does not say whether it has the patch prior; here it has
-    methods: dict[str, tuple[GradientMatching, Any]] = {
-        "gradvit": (gradvit(steps, patch=8 if resnet else None), None),
-        "gradinversion": (presets.gradinversion(steps, model if resnet else None, group=1), None),
-        "inverting_gradients": (presets.inverting_gradients(steps), None),
-        "annealed": (presets.annealed(steps), None),
-    }
-    if resnet:
-        public, _ = data.load("cifar10").take(range(300))
-        space = gradient_inversion.search_spaces.components(public, 100, model.normalise).to(next(model.parameters()))
-        methods["deep_inversion"] = presets.deep_inversion(steps, model), None
-        methods["latent_projection"] = replace(presets.annealed(steps), boxed=False), space
-    return methods
 
 
 @experiment("gradvit.patch_size", on=partial(client, size=2))
@@ -190,7 +166,7 @@ def batches(
     """
     public, one = data.load("cifar10"), client(repeat, 1)
     others = public.pixels[len(public) - distractors :]
-    space = gradient_inversion.search_spaces.components(public.take(range(300))[0], 64)
+    space = search_spaces.components(public.take(range(300))[0], 64)
     yield from one.guesses()
     pictures = [one.images]
     for std_name, std in STDS.items():
@@ -264,8 +240,7 @@ def ways(
         for name, answer in known.items():
             yield from trial.scores(f"family, {name}, {key}", answer)
         inside = search(trial, lbfgs(steps), model, leak, space=space, start=start)
-        budget = passes or 2 * inside.evaluations
-        newton = GaussNewton(budget)
+        newton = GaussNewton(passes or 2 * inside.evaluations)
         found = {
             "family": inside,
             "pixels": search(trial, lbfgs(steps), model, leak, start=start),
@@ -292,6 +267,7 @@ def harder_victims(trial: Trial, steps: int, images: int, epochs: int, width: in
         "std_0p02": vit(trial.number, 0.02, trial.device, width=width),
         "trained": trained(trial, "vit", images, epochs, embed_dim=width),
     }
+    cosines = (Term("gradients", 1.0, objectives.cosine_distance),)
     for case, model in victims.items():
         leak = trial.leak(model)
         space, (start,), known = family(model, leak, trial.images, [trial.number])
@@ -299,12 +275,12 @@ def harder_victims(trial: Trial, steps: int, images: int, epochs: int, width: in
         for name, answer in known.items():
             yield from trial.scores(f"family, {name}, {case}", answer)
         within: dict[str, Any] = dict(space=space, start=start)
-        budget = passes or 2 * search(trial, lbfgs(steps), model, leak, **within).evaluations
+        evaluations = search(trial, lbfgs(steps), model, leak, **within).evaluations
         attacks = {
             "lbfgs": lbfgs(steps),
-            "adam": GradientMatching(ADAM, 20 * steps, schedule=cosine, boxed=False),
+            "adam": GradientMatching(cosines, 20 * steps, schedule=cosine, boxed=False),
             "lbfgs_same_terms": lbfgs(steps, ground.CURVED),
-            "gauss_newton": GaussNewton(budget),
+            "gauss_newton": GaussNewton(passes or 2 * evaluations),
         }
         for way, attack in attacks.items():
             yield from trial.scores(f"family, {way}, {case}", search(trial, attack, model, leak, **within).images)
