@@ -55,10 +55,7 @@ SCORES: dict[str, Score] = {
 
 
 def of_one(said: Answers, of: str, epochs: int = 50) -> Values:
-    """Everything that is read off the trained models.
-
-    of: the first keys of each name, "cifar10, swin".  epochs: of the attacking network's training.
-    """
+    """All that is read off the trained models.  of: the first keys of each name.  epochs: of the attacking network's training."""
     yield from said.knows(of)
     yield f"attack_acc[{of}, network]", accuracy(by_network, said, epochs=epochs)
     yield f"attack_acc[{of}, network_sorted]", accuracy(by_network, said, epochs=epochs, sort=True)

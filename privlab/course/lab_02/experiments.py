@@ -1,13 +1,12 @@
 """Lab 02: is this image easier for the model than it should be? What the likelihood ratio finds, and what its knobs are worth."""
 
 import torch
-from torch import Tensor
 
 from privlab.attacks.membership_inference import lira, rmia, signals
 from privlab.experiments import Size, experiment
 from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims import shadow_fleets
-from privlab.experiments.victims.shadow_fleets import FAMILIES, PROOF, RECIPE, Answers, Draw
+from privlab.experiments.victims.shadow_fleets import FAMILIES, PROOF, RECIPE, Draw
 
 
 # protocol 1 asked about mirror images that no model had seen
@@ -27,19 +26,14 @@ def fleet(block: Draw, families: str, recipe: Settings) -> Values:
         yield from said.knows(of)
         yield from shadow_fleets.rated(of, {**said.scores(), "offline": said.ratios(online=False)}, said.members)
         for count in (n for n in (6, 8, 16, 32, 64) if n <= said.models):
-            for kind, scores in by_count(said, count).items():
-                found = shadow_fleets.rates(scores, said.members[:count])
+            margins, members = said.margins()[:count], said.members[:count]  # of pairs, so a fleet of their own
+            sure = torch.stack([signals.confidence(each[0], said.labels) for each in said.at()[:count]])  # (count, n)
+            seen, unseen = sure[:, : said.audited], sure[:, said.audited :]
+            for kind, scores in {
+                "fixed": lira.every_target(margins, members, pairs=True),
+                "pooled": lira.every_target(margins, members, variance="pooled", pairs=True),
+                "rmia": rmia.every_target(seen, members, unseen, pairs=True),
+            }.items():
+                found = shadow_fleets.rates(scores, members)
                 yield f"auc[{of}, {kind}, models_{count}]", found["auc"]
                 yield f"tpr_at_fpr_0p01[{of}, {kind}, models_{count}]", found["tpr_at_fpr_0p01"]
-
-
-def by_count(said: Answers, count: int) -> dict[str, Tensor]:
-    """Scores (count, audited) of three attacks with the first models alone; as they come in pairs, these are a fleet of their own."""
-    margins, members = said.margins()[:count], said.members[:count]
-    sure = torch.stack([signals.confidence(each[0], said.labels) for each in said.at()[:count]])  # (count, n)
-    seen, unseen = sure[:, : said.audited], sure[:, said.audited :]
-    return {
-        "fixed": lira.every_target(margins, members, pairs=True),
-        "pooled": lira.every_target(margins, members, variance="pooled", pairs=True),
-        "rmia": rmia.every_target(seen, members, unseen, pairs=True),
-    }

@@ -66,10 +66,7 @@ class Game:
         return fleet
 
     def probed(self, features: Tensor, kind: Kind = "mlp", width: int | None = None, on: str = "shadow_test") -> Score:
-        """Fit a probe on the attacker's images, and judge it on others.
-
-        features: (n, width) of every photograph.  kind, width: of `attribute_inference.probe`.  on: the part that it is judged on.
-        """
+        """Fit a probe on the attacker's images, of features (n, width) of every photograph, and judge it on the part `on`."""
         fit, judge = self.parts.shadow_train, getattr(self.parts, on)
         fitted = attribute_inference.probe(features[fit], self.hidden[fit], kind, width, self.seed)
         return fitted.score(features[judge], self.hidden[judge])
@@ -170,10 +167,7 @@ def at_the_end(this: Game, key: str, fleets: Mapping[str, Fleet]) -> Values:
 
 
 def course(this: Game, fleet: Fleet, epochs: int) -> dict[str, np.ndarray]:
-    """Attack accuracy by epoch: "probe" of the probe's training on the trained victim, "fresh" on the untrained one.
-
-    "victim": by the victim's epoch, the untrained network first, and "level": its overfitting level there.
-    """
+    """Attack accuracy by epoch of the probe's training, on the trained victim and on a fresh one, and by epoch of the victim's."""
     parts, untrained = this.parts, representations.read(fleet.fresh(0), fleet.pixels)[LAST]
 
     def curve(features: Tensor) -> list[float]:
@@ -185,8 +179,8 @@ def course(this: Game, fleet: Fleet, epochs: int) -> dict[str, np.ndarray]:
     return {
         "probe": np.array(curve(fleet.features(0))),
         "fresh": np.array(curve(untrained)),
-        "victim": np.array([this.probed(features).accuracy for features in looks]),
-        "level": np.array([0.0, *levels]),
+        "victim": np.array([this.probed(features).accuracy for features in looks]),  # before its training, too
+        "level": np.array([0.0, *levels]),  # of overfitting, there
     }
 
 

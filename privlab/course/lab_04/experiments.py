@@ -18,12 +18,12 @@ from privlab.experiments.victims.batches import labels_read
 from privlab.experiments.victims.designs import matching
 
 SMALL = {"resnet": "resnet_cifar", "swin": "swin_cifar", "vit": "vit_cifar", "convnext": "convnext_cifar"}
-IMAGENET = {
-    "resnet": "resnet50",
-    "swin": "swin_tiny_patch4_window7_224",
-    "resnet_101": "resnet101",
-    "swin_s": "swin_small_patch4_window7_224",
-}
+IMAGENET = dict(
+    resnet="resnet50",
+    swin="swin_tiny_patch4_window7_224",
+    resnet_101="resnet101",
+    swin_s="swin_small_patch4_window7_224",
+)
 NETWORKS = {
     "small": SMALL,
     "pair": {"resnet_101": "resnet_cifar", "swin_s": "swin_cifar"},
@@ -54,12 +54,9 @@ def victim(trial: Trial, network: str, narrow: bool, **changes: Any) -> Any:
 def architectures(
     trial: Trial, networks: str, attack: str, steps: int, public: int = 2_000, narrow: bool = False
 ) -> Values:
-    """Zhang et al. 2024, Tables 5 and 7, Figure 5b: the same search behind each network.
-
-    nearest_public: the most alike of so many public photographs, what luck and a look at the truth could bring.
-    """
+    """Zhang et al. 2024, Tables 5 and 7, Figure 5b: the same search behind each network."""
     yield from trial.guesses("cifar10, ", ALL)
-    others, _ = data.load("cifar10").take(range(public))
+    others, _ = data.load("cifar10").take(range(public))  # what luck and a look at the truth could bring
     yield "lpips[cifar10, nearest_public]", metrics.lpips(others, trial.images.expand_as(others)).min()
     images = [trial.images]
     for name, network in NETWORKS[networks].items():
@@ -123,27 +120,22 @@ def labels(trial: Trial, photographs: int, narrow: bool = False) -> Values:
             yield f"label_accuracy[{rule}, {name}]", labels_read(rule, model, attacked)
 
 
-def lenet(activation: type[nn.Module], seed: int) -> Any:
-    """The network of Zhu et al. 2019 on 32 x 32 images: three convolutions, one linear layer, weights from -0.1 to 0.1."""
-    layers: list[nn.Module] = []
-    for channels, stride in ((3, 2), (12, 2), (12, 1)):
-        layers += [nn.Conv2d(channels, 12, 5, stride=stride, padding=2), activation()]
-    model: Any = nn.Sequential(*layers, nn.Flatten(), nn.Linear(768, 10))
-    draw = torch.Generator().manual_seed(seed)
-    for parameter in model.parameters():
-        parameter.data.uniform_(-0.1, 0.1, generator=draw)
-    model.normalise = data.NORMALISE["cifar10"]
-    return model.eval()
-
-
 @experiment("gradient_inversion.dlg", on=Trial.unseen)
 @Size("smoke", 2, "LeNet, 2 steps of L-BFGS", steps=2)
 @Size("class", 8, "LeNet with smaller first weights than the paper's, 15 steps of L-BFGS", steps=15)
 def dlg(trial: Trial, steps: int) -> Values:
-    """Zhu et al. 2019: image and label searched for at once, behind three activations."""
+    """Zhu et al. 2019: image and label searched for at once, behind three activations in the paper's LeNet."""
     yield from trial.guesses("dlg, ")
     for activation in (nn.Sigmoid, nn.GELU, nn.ReLU):
-        model, name = lenet(activation, trial.number).to(trial.device), activation.__name__.lower()
+        layers, name = list[nn.Module](), activation.__name__.lower()
+        for channels, stride in ((3, 2), (12, 2), (12, 1)):
+            layers += [nn.Conv2d(channels, 12, 5, stride=stride, padding=2), activation()]
+        model: Any = nn.Sequential(*layers, nn.Flatten(), nn.Linear(768, 10)).eval()
+        draw = torch.Generator().manual_seed(trial.number)
+        for parameter in model.parameters():
+            parameter.data.uniform_(-0.1, 0.1, generator=draw)
+        model.normalise = data.NORMALISE["cifar10"]
+        model.to(trial.device)
         result = trial.search(presets.dlg(steps), model, replace(trial.leak(model), labels=None), restarts=2)
         yield from trial.scores(f"dlg, {name}", result.images)
         yield f"label_accuracy[dlg, {name}]", float(result.labels.equal(trial.labels))
@@ -155,13 +147,9 @@ def dlg(trial: Trial, steps: int) -> Values:
     networks="paper", **LONG | dict(steps=1_000))  # fmt: skip
 @Size("gpu", 8, FULL + f"3,000 {COMPARED}, 6,000 passes of Gauss-Newton", networks="paper", **LONG)
 def second_order_full(trial: Trial, networks: str, attack: str, steps: int, narrow: bool = False) -> Values:
-    """Ours: Adam and Gauss-Newton for as many passes, a gradient, a J v or a J^T u each; a step of Adam takes two.
-
-    At night also the photographs, weights and first noise of `architectures`.
-    """
-    passes = 2 * steps
+    """Ours: Adam and Gauss-Newton for as many passes, a gradient, a J v or a J^T u each; a step of Adam takes two."""
     yield from trial.guesses("second_order_full, ")
-    attacks = {"adam": matching(attack, steps), "gauss_newton": GaussNewton(passes)}
+    attacks = {"adam": matching(attack, steps), "gauss_newton": GaussNewton(2 * steps)}
     rows = {method: [trial.images] for method in attacks}
     for name, kind in {"resnet_50": "resnet", "swin_t": "swin", "convnext_t": "convnext"}.items():
         model = victim(trial, NETWORKS[networks][kind], narrow)

@@ -112,7 +112,7 @@ def attacks(trial: Trial, steps: int, images: int, epochs: int, width: int = 384
     yield from trial.guesses(which=SCORES)
     noise = torch.rand(trial.images.shape, generator=torch.Generator().manual_seed(trial.number))
     yield from trial.scores("random_noise", noise, SCORES)
-    victims = {
+    victims: dict[str, Any] = {
         "vit": trained(trial, "vit", images, epochs, embed_dim=width),
         "vit_std_0p02": trained(trial, "vit", images, epochs, embed_dim=width, position_std=0.02),
         "resnet": trained(trial, "resnet", images, epochs),
@@ -160,13 +160,10 @@ def patch_size(trial: Trial, steps: int, width: int = 192) -> Values:
 def batches(
     repeat: int, steps: int, sizes: list[int], distractors: int, width: int = 384, device: str = "cpu"
 ) -> Values:
-    """Section 6.3 and appendix A: one photograph in batches of growing size, and whether the answers identify their originals.
-
-    refined: the answers' nearest images among principal components of public photographs, in place of StyleGAN2.
-    """
+    """Section 6.3 and appendix A: one photograph in batches of growing size, and whether the answers identify their originals."""
     public, one = data.load("cifar10"), client(repeat, 1)
     others = public.pixels[len(public) - distractors :]
-    space = search_spaces.components(public.take(range(300))[0], 64)
+    space = search_spaces.components(public.take(range(300))[0], 64)  # refines answers in place of StyleGAN2
     yield from one.guesses()
     pictures = [one.images]
     for std_name, std in STDS.items():
@@ -191,17 +188,14 @@ def batches(
 @Size("gpu", 12, "a fresh face Transformer, 2,000 steps", steps=2_000, others=320, large=True)
 @Size("paper", 12, "a fresh face Transformer", steps=120_000, others=320, large=True)
 def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = False, device: str = "cpu") -> Values:
-    """Table S.1 and Figure S.1: one photograph each of four and of eight people of ORL, the four among the eight.
-
-    iip: by features, among the batch and photographs of other people. The mean face is that of the other people.
-    """
+    """Table S.1 and Figure S.1: one photograph each of four and of eight people of ORL, the four among the eight."""
     number, side = 7_000 + repeat, 112 if large else 32
     draw = torch.Generator().manual_seed(number)
     people = [int(person) for person in torch.randperm(40, generator=draw)]
     places = [10 * person + int(torch.randint(10, (1,), generator=draw)) for person in people[:8]]
     strangers = [10 * person + k for k in range(10) for person in people[8:]][:others]
     four, eight = (Trial.of(number, "orl", places[:size], side, device) for size in (4, 8))
-    away = Trial.of(number, "orl", strangers, side).images
+    away = Trial.of(number, "orl", strangers, side).images  # for the mean face, and among which a face is identified
     attack = gradvit(steps)
     if large:
         model = four.network("face_transformer", in_chans=1)
@@ -225,11 +219,7 @@ def ways(
     repeat: int, steps: int, sizes: list[int], side: int = 32, patch: int = 8, width: int = 384, passes: int = 0,
     device: str = "cpu",
 ) -> Values:  # fmt: skip
-    """Searches for a batch, inside its family and among all pixels, at as many gradients of the network as L-BFGS took inside.
-
-    A step of Adam and an evaluation of L-BFGS are two passes, a product with the Jacobian is one.  passes: for Gauss-Newton; as many as
-    L-BFGS took if not given.  Position embedding of standard deviation 1.
-    """
+    """Searches for a batch, inside its family and among all pixels, at as many gradients of the network as L-BFGS took inside."""
     for size in sizes:
         trial, key = client(repeat, size, device=device), f"batch_{size}"
         trial = replace(trial, images=ground.shrunk(trial.images, side))
@@ -240,7 +230,7 @@ def ways(
         for name, answer in known.items():
             yield from trial.scores(f"family, {name}, {key}", answer)
         inside = search(trial, lbfgs(steps), model, leak, space=space, start=start)
-        newton = GaussNewton(passes or 2 * inside.evaluations)
+        newton = GaussNewton(passes or 2 * inside.evaluations)  # an evaluation is two passes, a product with J one
         found = {
             "family": inside,
             "pixels": search(trial, lbfgs(steps), model, leak, start=start),
