@@ -4,8 +4,6 @@ One repeat is a draw of images that no other repeat has, with a small fleet of i
 each trained on half of the images. Every model is a victim once, and a repeat's number is the mean over its victims. The victim's shadow
 model is of another pair; of the likelihood ratio all models are shadows but the victim's partner. So the shadow models know some of the
 victim's images, as Carlini et al. 2022 have it; which ones says nothing about the victim's.
-
-Protocol 2: the likelihood ratio asks about a mirror image only where the training showed it.
 """
 
 from collections.abc import Callable
@@ -75,14 +73,13 @@ def of_one(said: Answers, of: str, epochs: int = 50) -> Values:
 
 def share_above(one: Answers, other: Answers) -> float:
     """The share of false-positive rates, evenly on a log axis, where `one` has no lower TPR."""
-    fewest = 10 / int((~one.members).sum())  # fewer false positives do not resolve a curve
-    grid = np.geomspace(fewest, 0.5, 100)  # on the right all curves meet
+    grid = np.geomspace(10 / int((~one.members).sum()), 0.5, 100)  # from 10 false positives to where all curves meet
     curves = [roc.curve(said.ratios().flatten(), said.members.flatten()) for said in (one, other)]
     above, below = (curve.at(grid) for curve in curves)
     return float((above >= below).mean())
 
 
-@experiment("membership.architectures", on=shadow_fleets.draw, protocol=2)
+@experiment("membership.architectures", on=shadow_fleets.draw, protocol=2)  # 1 asked about unseen mirror images
 @Size("smoke", 2, PROOF, families="small", images=200, models=4, recipe=RECIPE["smoke"], every=1, attack_epochs=20)
 @Size("class", 8, "networks of 0.3 M parameters, 4 of each family, 240 images a model", first=16,
     families="small", images=480, models=4, recipe=RECIPE["class"], every=5, attack_epochs=200)  # fmt: skip
@@ -96,7 +93,7 @@ def architectures(block: Draw, families: str, recipe: Settings, every: int, atta
     """ResNet, Swin and ConvNeXt on one draw of images: at the end, along the training, and at one overfitting level."""
     asked, curves = {}, {}
     for family, architecture in shadow_fleets.FAMILIES[families].items():
-        said, of = shadow_fleets.answers(architecture, block, recipe, every, block.device), f"cifar10, {family}"
+        said, of = shadow_fleets.answers(architecture, block, recipe, every), f"cifar10, {family}"
         yield from of_one(said, of, attack_epochs)
         asked[family], curves[family] = said, [shadow_fleets.look(said, epoch, attack_epochs) for epoch in said.logits]
         for epoch, values in zip(said.logits, curves[family], strict=True):

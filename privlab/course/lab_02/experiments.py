@@ -9,8 +9,7 @@ from privlab.experiments.victims import shadow_fleets
 from privlab.experiments.victims.shadow_fleets import FAMILIES, PROOF, RECIPE, Draw
 
 
-# protocol 1 asked about mirror images that no model had seen
-@experiment("likelihood_ratio.fleet", on=shadow_fleets.draw, protocol=2)
+@experiment("likelihood_ratio.fleet", on=shadow_fleets.draw, protocol=2)  # 1 asked about unseen mirror images
 @Size("smoke", 2, PROOF, families="small", images=200, unseen=100, models=8, recipe=RECIPE["smoke"])
 @Size("class", 8, "networks of 0.3 M parameters, 8 of each family, 200 images a model", first=16,
     families="small", images=400, unseen=200, models=8, recipe=RECIPE["class"])  # fmt: skip
@@ -21,8 +20,7 @@ from privlab.experiments.victims.shadow_fleets import FAMILIES, PROOF, RECIPE, D
 def fleet(block: Draw, families: str, recipe: Settings) -> Values:
     """Online, offline, by fewer models, and by a threshold on the loss, on one draw of images."""
     for family in ("resnet", "swin"):
-        of, architecture = f"cifar10, {family}", FAMILIES[families][family]
-        said = shadow_fleets.answers(architecture, block, recipe, device=block.device)
+        said, of = shadow_fleets.answers(FAMILIES[families][family], block, recipe), f"cifar10, {family}"
         yield from said.knows(of)
         yield from shadow_fleets.rated(of, {**said.scores(), "offline": said.ratios(online=False)}, said.members)
         for count in (n for n in (6, 8, 16, 32, 64) if n <= said.models):

@@ -35,17 +35,13 @@ KIND = "the kind of thing, behind animal or vehicle"
 
 @dataclass(frozen=True)
 class Game:
-    """Photographs with a task and a hidden attribute, cut into the four parts of one repeat.
-
-    task: what the victim is trained to say.  hidden: (n,) what the attacker is after.
-    parts: places of the victim's training and test images, and of the attacker's.  seed: of weights and probes.
-    """
+    """Photographs with a task and a hidden attribute, cut into the four parts of one repeat."""
 
     photos: Described
-    task: str
-    hidden: Tensor
-    parts: FourWay
-    seed: int
+    task: str  # what the victim is trained to say
+    hidden: Tensor  # (n,), what the attacker is after
+    parts: FourWay  # places of the victim's training and test images, and of the attacker's
+    seed: int  # of weights and probes
 
     def victim(
         self, architecture: Architecture, recipe: Settings, every: int = 0, device: str = "cpu", **changes: Any

@@ -18,12 +18,8 @@ from privlab.experiments.victims.batches import labels_read
 from privlab.experiments.victims.designs import matching
 
 SMALL = {"resnet": "resnet_cifar", "swin": "swin_cifar", "vit": "vit_cifar", "convnext": "convnext_cifar"}
-IMAGENET = dict(
-    resnet="resnet50",
-    swin="swin_tiny_patch4_window7_224",
-    resnet_101="resnet101",
-    swin_s="swin_small_patch4_window7_224",
-)
+IMAGENET = {"resnet": "resnet50", "swin": "swin_tiny_patch4_window7_224"}
+IMAGENET |= {"resnet_101": "resnet101", "swin_s": "swin_small_patch4_window7_224"}
 NETWORKS = {
     "small": SMALL,
     "pair": {"resnet_101": "resnet_cifar", "swin_s": "swin_cifar"},
@@ -37,7 +33,6 @@ LONG: dict[str, Any] = dict(attack="inverting_gradients", steps=3_000)
 FEW = "small untrained networks (0.3 to 7 M parameters), 8 steps"
 SOME = "small untrained networks (0.3 to 7 M parameters), 120 steps of a shorter attack"
 FULL = "ResNet-50, Swin-T and ConvNeXt-T, untrained, "
-COMPARED = "steps of the paper's search"
 ALL = "psnr ssim lpips mse"
 
 
@@ -111,9 +106,8 @@ def position_scale(trial: Trial, attack: str, steps: int, narrow: bool = False) 
 @Size("class", 8, "small untrained networks, 20 photographs each", photographs=20)
 def labels(trial: Trial, photographs: int, narrow: bool = False) -> Values:
     """The share of photographs whose label a rule reads off the last layer's gradient of one untrained network."""
-    photos = data.load("cifar10", "test")
-    places = range(photographs * trial.number, photographs * (trial.number + 1))
-    attacked = [photos.one(place % len(photos)) for place in places]
+    many = Trial.of(trial.number, places=range(photographs * trial.number, photographs * (trial.number + 1)))
+    attacked = [*zip(many.images.split(1), many.labels.split(1), strict=True)]
     for name in ("resnet", "swin", "vit"):
         model = victim(trial, SMALL[name], narrow)
         for rule in label_recovery.RULES:
@@ -143,9 +137,8 @@ def dlg(trial: Trial, steps: int) -> Values:
 
 @experiment("gradient_inversion.second_order_full", on=Trial.unseen)
 @Size("smoke", 2, FEW + " in their place", networks="small", **QUICK)
-@Size("night", 8, FULL + f"1,000 {COMPARED}, 2,000 passes of Gauss-Newton",
-    networks="paper", **LONG | dict(steps=1_000))  # fmt: skip
-@Size("gpu", 8, FULL + f"3,000 {COMPARED}, 6,000 passes of Gauss-Newton", networks="paper", **LONG)
+@Size("night", 8, FULL + "1,000 steps, 2,000 passes of Gauss-Newton", networks="paper", **LONG | dict(steps=1_000))
+@Size("gpu", 8, FULL + "3,000 steps, 6,000 passes of Gauss-Newton", networks="paper", **LONG)
 def second_order_full(trial: Trial, networks: str, attack: str, steps: int, narrow: bool = False) -> Values:
     """Ours: Adam and Gauss-Newton for as many passes, a gradient, a J v or a J^T u each; a step of Adam takes two."""
     yield from trial.guesses("second_order_full, ")

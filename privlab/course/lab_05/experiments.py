@@ -1,7 +1,4 @@
-"""Lab 05: what Lu et al. 2022 prove and read off in closed form, where it ends, and two systems that do without its conditions.
-
-Sizes whose first repeat is 32 are a further try: claims were mended after a look.
-"""
+"""Lab 05: what Lu et al. 2022 prove and read off in closed form, where it ends, and two systems that do without its conditions."""
 
 import math
 import warnings
@@ -90,7 +87,7 @@ def theorems(repeat: int, shape: Settings) -> Values:
 
 @experiment("april_closed_form.solved")
 @Size("smoke", 2, "architectures A and B, narrow", shape=SMALL)
-@Size("class", 16, f"architectures A and B {OWN}", own=True, shape={}, first=32)
+@Size("class", 16, f"architectures A and B {OWN}", own=True, shape={}, first=32)  # a further try, after a look
 def solved(repeat: int, shape: Settings) -> Values:
     """One image on A, from float32; the same solver on B, and on batches that it takes for one image."""
     trial = Trial.of(repeat)
@@ -104,8 +101,7 @@ def solved(repeat: int, shape: Settings) -> Values:
         batch = Trial.of(repeat, size=size)
         pretended = replace(batch.leak(model, [POSITION, QKV]), batch_size=1)
         rows.append(solve(closed_form.attention, model, pretended).clamped)
-        nearest = metrics.mse(rows[-1].expand(size, -1, -1, -1), batch.images).min()
-        yield f"mse[closed_form, batch_{size}]", nearest
+        yield f"mse[closed_form, batch_{size}]", metrics.mse(rows[-1].expand(size, -1, -1, -1), batch.images).min()
     yield "mse[closed_form, arch_b]", metrics.mse(on_b.images, trial.images)
     yield "picture[photograph_arch_a_batch_2_batch_4_arch_b]", tiled([[*rows, on_b.clamped]])
 
@@ -129,7 +125,7 @@ def width(repeat: int, widths: list[int]) -> Values:
 
 @experiment("april_closed_form.noise")
 @Size("smoke", 2, "architecture A, narrow", shape=SMALL)
-@Size("class", 24, f"architecture A {OWN}", own=True, shape={}, first=32)
+@Size("class", 24, f"architecture A {OWN}", own=True, shape={}, first=32)  # a further try, after a look
 def noise(repeat: int, shape: Settings) -> Values:
     """Figure 6: the closed form under noise whose level it knows; and whether the level or the noise's own size counts."""
     trial = Trial.of(repeat)
@@ -166,7 +162,7 @@ def stock(repeat: int, cells: list[list[str]], device: str = "cpu") -> Values:
 
 @experiment("april_closed_form.subspace")
 @Size("smoke", 2, "architecture B, two layers", shape=dict(depth=2))
-@Size("class", 16, f"architecture B {OWN}", own=True, shape={}, first=32)
+@Size("class", 16, f"architecture B {OWN}", own=True, shape={}, first=32)  # a further try, after a look
 def subspace(repeat: int, shape: Settings) -> Values:
     """Ours, fixed position embeddings against the subspace form, from float32 and float64; and a batch of two taken for one image."""
     trial, batch = Trial.of(repeat), Trial.of(repeat, size=2)

@@ -22,7 +22,6 @@ from privlab.experiments.victims.batches import CURVED, family, labels_read, lbf
 
 SCORES = "psnr ssim mse"  # mse in the unit that fits the printed SSIM of Table 1
 B = "architecture B in the paper's size, fresh; Adam's step length and alpha, which it does not name, are ours"
-A = B.replace("B", "A")
 SHORT = "two layers, a fraction of the paper's steps"
 TINY, WIDER, TWO = dict(width=96, depth=2), dict(width=224, depth=2), dict(depth=2)
 POSITION, QKV = "pos_embed", "blocks.0.attn.qkv.weight"
@@ -34,7 +33,9 @@ KINDS: dict[str, Settings] = {  # what the client does with its position embeddi
     "sinusoid_2d_class_1": dict(position="sinusoid_2d", class_std=1.0),
     "private": dict(position_std=1.0),
 }
-LOW_RANK: Settings = dict(position="low_rank", position_rank=6, position_std=1.0)  # 9 hidden, as of sinusoid_2d
+LOW_RANK: Settings = dict(
+    position="low_rank", position_rank=6, position_std=1.0
+)  # a control: as many hidden as of sinusoid_2d
 
 
 def word(std: float) -> str:
@@ -130,8 +131,8 @@ def step_lengths(trial: Trial, steps: int, lengths: list[float], shape: Settings
 @experiment("april_by_optimisation.architecture_a", on=Trial.of)
 @Size("smoke", 2, "two narrow layers, 2 steps", steps=2, shape=TINY)
 @Size("class", 8, f"{SHORT}: 20 of 1,500", steps=20, shape=TWO)
-@Size("night", 16, A, own=True, steps=1500, shape={})
-@Size("paper", 500, A, own=True, steps=1500, shape={})
+@Size("night", 16, B.replace("B", "A"), own=True, steps=1500, shape={})
+@Size("paper", 500, B.replace("B", "A"), own=True, steps=1500, shape={})
 def architecture_a(trial: Trial, steps: int, shape: Settings) -> Values:
     """Figures 2 and 8 (A): the closed form and the four searches on architecture A, and one without the position gradient."""
     yield from trial.guesses("cifar10, ", SCORES)
@@ -157,8 +158,8 @@ def batches(repeat: int, steps: int, sizes: list[int], shape: Settings, device: 
     for size in sizes:
         trial = Trial.of(repeat, size=size, device=device)
         model = victim(trial, **shape, position_std=1.0)
-        counted = label_recovery.bias_counts(model, trial.leak(model)).cpu()
-        yield f"label_accuracy[bias_counts, batch_{size}]", label_recovery.overlap(counted, trial.labels)
+        counted = labels_read("bias_counts", model, [(trial.images, trial.labels)])
+        yield f"label_accuracy[bias_counts, batch_{size}]", counted
         found, read = in_order(trial, "april", model, steps)
         yield f"label_accuracy[row_minimum, batch_{size}]", read
         yield from trial.scores(f"april, batch_{size}", found, SCORES)
@@ -169,8 +170,7 @@ def batches(repeat: int, steps: int, sizes: list[int], shape: Settings, device: 
 
 @experiment("april_by_optimisation.labels_of_a_batch", on=partial(Trial.of, size=4))
 @Size("smoke", 2, "two narrow layers, 2 steps", steps=2, shape=TINY)
-# a further try: of the first eight one claim came out open
-@Size("night", 8, B, own=True, first=1108, steps=1500, shape={})
+@Size("night", 8, B, own=True, first=1108, steps=1500, shape={})  # a further try: one claim came out open
 def labels_of_a_batch(trial: Trial, steps: int, shape: Settings) -> Values:
     """Ours: APRIL on a batch of four classes, once with its labels by the row minimum and once by the last layer's bias."""
     yield from trial.guesses("cifar10, ", SCORES)
@@ -250,9 +250,8 @@ def embeddings(trial: Trial, steps: int, shape: Settings) -> Values:
     rows = [trial.images]
     for kind, how in KINDS.items():
         model = victim(trial, **shape, **how)
-        server = model
+        server = copy.deepcopy(model)
         if kind == "private":  # a server that was never told the embedding has a draw of its own
-            server = copy.deepcopy(model)
             draw = torch.Generator().manual_seed(trial.number + 2 * OWN_DRAW)
             server.pos_embed.data = torch.randn(server.pos_embed.shape, generator=draw).to(server.pos_embed)
         hide = [POSITION] if kind in ("withheld", "private") else []
@@ -270,30 +269,24 @@ def embeddings(trial: Trial, steps: int, shape: Settings) -> Values:
 @Size("night", 16, "architecture B in its paper's size, fresh; a search of ours, 15 steps of L-BFGS (some 300 evaluations), three starts",
     first=1200, steps=15, restarts=3, shape={})  # fmt: skip
 def fixed_sinusoid(trial: Trial, steps: int, restarts: int, shape: Settings) -> Values:
-    """Ours: behind a sinusoid, which is fixed and known, a search inside the family that the first attention's gradient leaves open.
-
-    Behind a random embedding of low rank, at scale 1, as many directions are hidden: a control.
-    """
+    """Ours: behind a sinusoid, which is fixed and known, a search inside the family that the first attention's gradient leaves open."""
     yield from trial.guesses("cifar10, ", SCORES)
     rows = [trial.images]
-    seeds = [k * OWN_DRAW + trial.number for k in range(1, restarts + 1)]
+    search, seeds = lbfgs(steps, CURVED), [k * OWN_DRAW + trial.number for k in range(1, restarts + 1)]
     cases = [*itertools.product(("sinusoid_1d", "sinusoid_2d"), ("float32", "float64")), ("low_rank", "float32")]
     for kind, sent in cases:
         model = victim(trial, "b", getattr(torch, sent), **shape, **KINDS.get(kind, LOW_RANK))
         leak = replace(trial.leak(model), labels=None)
         # the client adds up in float32: without some last places beyond the format the family misses the photograph
         space, starts, known = family(model, leak, trial.images, seeds, 1e-6 if sent == "float32" else None)
-        found = [
-            lbfgs(steps, CURVED).run(model, leak, start=start, space=space, snapshots=0, progress=False)
-            for start in starts if space.hidden
-        ]  # fmt: skip
+        run = partial(search.run, model, leak, space=space, snapshots=0, progress=False)
+        found = [run(start=start) for start in starts if space.hidden]
         # the lowest score counts, which the attacker sees; where the algebra leaves nothing open its answer
         known["inside"] = min(found, key=lambda result: result.score).images if found else known["guess"]
         rows.append(known["inside"].cpu().float().clamp(0, 1))
         yield f"hidden[{kind}, {sent}]", space.hidden
         for name, image in known.items():
-            psnr = metrics.psnr(image.cpu().clamp(0, 1), trial.images.to(image.dtype))
-            yield f"psnr[{name}, {kind}, {sent}]", psnr
+            yield f"psnr[{name}, {kind}, {sent}]", metrics.psnr(image.cpu().clamp(0, 1), trial.images.to(image.dtype))
     yield "picture[photograph_and_inside]", tiled([rows])
 
 

@@ -1,7 +1,4 @@
-"""Lab 07: GradViT, a batch of images from one gradient. What its terms do, beside other attacks, and on which victims.
-
-Beyond the papers, `batch_family`: a batch narrowed down by algebra first, then searched for; and a search that knows curvature.
-"""
+"""Lab 07: GradViT, a batch of images from one gradient; and beyond the papers a batch narrowed down by algebra first, then searched for."""
 
 import math
 from dataclasses import replace
@@ -23,8 +20,7 @@ from privlab.leak import observe
 SHORT = "a small ViT, batches of 2, {} steps"
 
 
-# protocol 1 added shares up one by one, so that ten times right was not quite 1
-@experiment("gradvit.labels", on=partial(client, size=4), protocol=2)
+@experiment("gradvit.labels", on=partial(client, size=4), protocol=2)  # 1 added shares up one by one
 @Size("smoke", 1, "small networks", batches=3, width=128, images=96, epochs=2)
 @Size("class", 8, "small networks, trained on 400 photographs", batches=10, width=256, images=400, epochs=3, first=16)
 @Size("night", 12, "small networks, trained on 5,000 photographs", batches=40, images=5_000, epochs=10, first=1_012)
@@ -89,10 +85,8 @@ def ablation(
     trial = client(repeat, batch, large, device)
     yield from trial.guesses(which=SCORES)
     for name, std in STDS.items():
-        if large:
-            model = trial.network("vit_base_patch16_224", num_classes=1000, position_std=std)
-        else:
-            model = vit(trial.number, std, device, width=width)
+        stock: dict[str, Any] = dict(num_classes=1000, position_std=std)
+        model = trial.network("vit_base_patch16_224", **stock) if large else vit(trial.number, std, device, width=width)
         leak, pictures = trial.leak(model), [trial.images]
         for row, attack in ablation_rows(steps, size=None if large else 64).items():
             result = search(trial, attack, model, leak)
@@ -196,12 +190,9 @@ def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = 
     strangers = [10 * person + k for k in range(10) for person in people[8:]][:others]
     four, eight = (Trial.of(number, "orl", places[:size], side, device) for size in (4, 8))
     away = Trial.of(number, "orl", strangers, side).images  # for the mean face, and among which a face is identified
-    attack = gradvit(steps)
-    if large:
-        model = four.network("face_transformer", in_chans=1)
-    else:
-        model = vit(number, 1.0, device, width=width, channels=1, num_classes=40)
-        attack = attack.without("statistics")
+    attack, shape = gradvit(steps), dict(width=width, channels=1, num_classes=40)
+    attack = attack if large else attack.without("statistics")
+    model = four.network("face_transformer", in_chans=1) if large else vit(number, 1.0, device, **shape)
     for size, trial in {4: four, 8: eight}.items():
         found = search(trial, attack, model).images
         yield from four.scores(f"faces, batch_{size}", found[:4], "psnr lpips")  # of the same four people
@@ -211,8 +202,7 @@ def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = 
 
 
 @experiment("batch_family.ways")
-@Size("smoke", 1, "a small ViT, 16 x 16 pixels, 1 step of L-BFGS",
-    steps=1, sizes=[2, 3], side=16, patch=4, width=128, passes=8)  # fmt: skip
+@Size("smoke", 1, "a small ViT, 16 pixels, 1 step", steps=1, sizes=[2, 3], side=16, patch=4, width=128, passes=8)
 @Size("class", 8, "a fresh small ViT, 2 steps of L-BFGS (some 40 evaluations)", steps=2, width=256, sizes=[2, 3])
 @Size("night", 12, "a fresh small ViT, 15 steps of L-BFGS (some 300 evaluations)", steps=15, sizes=[2, 3, 4])
 def ways(
@@ -243,8 +233,7 @@ def ways(
             found["lbfgs_same_terms, pixels"] = search(trial, lbfgs(steps, ground.CURVED), model, leak)
         for way, result in found.items():
             yield from trial.scores(f"{way}, {key}", result.images)
-        pictures = [trial.images, *(result.images for result in found.values())]
-        yield f"picture[photographs_and_ways, {key}]", tiled(pictures)
+        yield f"picture[photographs_and_ways, {key}]", tiled([trial.images, *(each.images for each in found.values())])
 
 
 @experiment("batch_family.harder_victims", on=partial(client, size=2))

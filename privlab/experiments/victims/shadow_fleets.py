@@ -137,16 +137,17 @@ class Answers(Draw):
         yield f"train_test_gap[{of}]", (train - test).mean()
 
 
-def answers(architecture: Architecture, images: Draw, recipe: Settings, every: int = 0, device: str = "cpu") -> Answers:
+def answers(architecture: Architecture, images: Draw, recipe: Settings, every: int = 0, device: str = "") -> Answers:
     """Train what is missing, here and now, and ask; models, checkpoints and answers are kept in the store.
 
     recipe: settings of a `training.Recipe`.  every: epochs between two looks; 0 for the last one alone.
+    device: that of the draw if not given.
     """
     (name, changes), how = architecture, training.Recipe(**recipe)
     fleet = shadow_models.make(
         name, how, (images.pixels, images.labels), images.keep, model={**changes, "num_classes": 10},
         normalise=data.NORMALISE["cifar10"], seed=images.seed, at=range(every, how.epochs, every) if every else (),
-        queries=("image", "mirror", *training.batches.SHIFTS), device=device,
+        queries=("image", "mirror", *training.batches.SHIFTS), device=device or images.device,
     )  # fmt: skip
     for model in range(len(fleet.keep)):
         shadow_models.train(fleet, model)
