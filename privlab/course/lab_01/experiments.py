@@ -74,8 +74,7 @@ def of_one(said: Answers, of: str, epochs: int = 50) -> Values:
 def share_above(one: Answers, other: Answers) -> float:
     """The share of false-positive rates, evenly on a log axis, where `one` has no lower TPR."""
     grid = np.geomspace(10 / int((~one.members).sum()), 0.5, 100)  # from 10 false positives to where all curves meet
-    curves = [roc.curve(said.ratios().flatten(), said.members.flatten()) for said in (one, other)]
-    above, below = (curve.at(grid) for curve in curves)
+    above, below = (roc.curve(said.ratios().flatten(), said.members.flatten()).at(grid) for said in (one, other))
     return float((above >= below).mean())
 
 

@@ -22,7 +22,6 @@ from privlab.experiments import Size, experiment
 from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims.shadow_fleets import FAMILIES, RECIPE, Architecture, at_matched_gap
 from privlab.models import representations
-from privlab.models.representations import LAST
 from privlab.training import RECIPES, shadow_models
 from privlab.training.shadow_models import Fleet
 
@@ -43,11 +42,9 @@ class Game:
     parts: FourWay  # places of the victim's training and test images, and of the attacker's
     seed: int  # of weights and probes
 
-    def victim(
-        self, architecture: Architecture, recipe: Settings, every: int = 0, device: str = "cpu", **changes: Any
-    ) -> Fleet:
+    def victim(self, net: Architecture, recipe: Settings, every: int = 0, device: str = "cpu", **changes: Any) -> Fleet:
         """One network, trained on its part to tell the task; it is kept, with what enters its last layer of every photograph."""
-        name, shape = architecture
+        name, shape = net
         how, photos = training.Recipe(**recipe), self.photos
         keep = torch.zeros(1, len(photos), dtype=torch.bool)
         keep[0, self.parts.victim_train] = True
@@ -145,7 +142,7 @@ def at_the_end(this: Game, key: str, fleets: Mapping[str, Fleet]) -> Values:
     width = min(fleet.features(0).shape[1] for fleet in fleets.values()) // 2  # of the comparison at equal width
     for name, fleet in fleets.items():
         features, of = fleet.features(0), f"{key}, {name}"
-        untrained = representations.read(fleet.fresh(0), fleet.pixels)[LAST]
+        untrained = representations.read(fleet.fresh(0), fleet.pixels)[representations.LAST]
         yield f"train_acc[{of}]", fleet.right(0, this.parts.victim_train)
         yield f"task_acc[{of}]", fleet.right(0, this.parts.victim_test)
         for kind, score in {
@@ -164,7 +161,7 @@ def at_the_end(this: Game, key: str, fleets: Mapping[str, Fleet]) -> Values:
 
 def course(this: Game, fleet: Fleet, epochs: int) -> dict[str, np.ndarray]:
     """Attack accuracy by epoch of the probe's training, on the trained victim and on a fresh one, and by epoch of the victim's."""
-    parts, untrained = this.parts, representations.read(fleet.fresh(0), fleet.pixels)[LAST]
+    parts, untrained = this.parts, representations.read(fleet.fresh(0), fleet.pixels)[representations.LAST]
 
     def curve(features: Tensor) -> list[float]:
         auxiliary, attacked = ((features[k], this.hidden[k]) for k in (parts.shadow_train, parts.shadow_test))

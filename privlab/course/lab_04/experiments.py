@@ -1,7 +1,6 @@
 """Lab 04: which architecture's gradient gives a photograph away to a search, and what else decides?
 
-A repeat has one photograph of CIFAR-10's test split, which no baseline and no victim has seen, one draw of weights for each network, and
-one noise to begin the searches with.
+A repeat has one photograph that no baseline and no victim has seen, one draw of weights for each network, and one noise to begin with.
 """
 
 from dataclasses import replace

@@ -3,7 +3,6 @@
 import copy
 import itertools
 import math
-import statistics
 from dataclasses import replace
 from functools import partial
 
@@ -201,7 +200,7 @@ def label_rule(repeat: int, shape: Settings) -> Values:
         for architecture, std in itertools.product("ab", (1.0, 0.02)):
             model = victim(trial, architecture, **shape, position_std=std)
             right.append(labels_read("row_products", model, [(trial.images, trial.labels)]))
-        yield f"label_accuracy[dot_product_rule, {key}]", statistics.mean(right)
+        yield f"label_accuracy[dot_product_rule, {key}]", sum(right) / len(right)
 
 
 @experiment("april_by_optimisation.scale", on=Trial.of)
@@ -254,8 +253,7 @@ def embeddings(trial: Trial, steps: int, shape: Settings) -> Values:
         if kind == "private":  # a server that was never told the embedding has a draw of its own
             draw = torch.Generator().manual_seed(trial.number + 2 * OWN_DRAW)
             server.pos_embed.data = torch.randn(server.pos_embed.shape, generator=draw).to(server.pos_embed)
-        hide = [POSITION] if kind in ("withheld", "private") else []
-        result = invert("annealed", trial, model, steps, hide, server)
+        result = invert("annealed", trial, model, steps, [POSITION] if kind in ("withheld", "private") else [], server)
         rows.append(final(result))
         yield from trial.scores(f"search, {kind}", final(result))
         yield f"log10_distance_fall[search, {kind}]", fall(result)

@@ -119,16 +119,15 @@ def attacks(trial: Trial, steps: int, images: int, epochs: int, width: int = 384
             "inverting_gradients": presets.inverting_gradients(steps),
             "annealed": presets.annealed(steps),
         }
-        spaces = {}
         if resnet:  # latent projection has a linear generator, 100 principal components of public photographs
             public, _ = data.load("cifar10").take(range(300))
             methods["deep_inversion"] = presets.deep_inversion(steps, model)
             methods["latent_projection"] = replace(presets.annealed(steps), boxed=False)
-            space = search_spaces.components(public, 100, model.normalise)
-            spaces["latent_projection"] = space.to(next(model.parameters()))
+            space = search_spaces.components(public, 100, model.normalise).to(next(model.parameters()))
         leak, pictures = trial.leak(model), [trial.images]
         for method, attack in methods.items():
-            pictures.append(search(trial, attack, model, leak, space=spaces.get(method)).images)
+            inside = space if method == "latent_projection" else None
+            pictures.append(search(trial, attack, model, leak, space=inside).images)
             yield from trial.scores(f"{method}, {name}", pictures[-1], SCORES)
         yield f"picture[photographs_and_attacks, {name}]", tiled(pictures)
 
@@ -190,8 +189,8 @@ def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = 
     strangers = [10 * person + k for k in range(10) for person in people[8:]][:others]
     four, eight = (Trial.of(number, "orl", places[:size], side, device) for size in (4, 8))
     away = Trial.of(number, "orl", strangers, side).images  # for the mean face, and among which a face is identified
-    attack, shape = gradvit(steps), dict(width=width, channels=1, num_classes=40)
-    attack = attack if large else attack.without("statistics")
+    shape = dict(width=width, channels=1, num_classes=40)
+    attack = gradvit(steps) if large else gradvit(steps).without("statistics")
     model = four.network("face_transformer", in_chans=1) if large else vit(number, 1.0, device, **shape)
     for size, trial in {4: four, 8: eight}.items():
         found = search(trial, attack, model).images
