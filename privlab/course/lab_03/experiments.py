@@ -76,8 +76,8 @@ def game(repeat: int, photos: Described, images: int, task: str, attribute: str)
 @Size("smoke", 2, PROOF, families="small", images=400, recipe=SMOKE, every=1, probe_epochs=5, widths=(1,))
 @Size("class", 8, f"networks of 0.3 M parameters on CIFAR-10, 480 images a part; {KIND}",
     families="small", images=1_920, recipe=CLASS, every=6, probe_epochs=30, widths=(1,))  # fmt: skip
-@Size("night", 16, f"networks of 2 to 3 M parameters on CIFAR-10, 5,000 images a part; {KIND}",
-    families="medium", images=20_000, recipe=dict(RECIPE["night"], epochs=40), every=5, probe_epochs=50, widths=(1,))  # fmt: skip
+@Size("night", 16, f"networks of 2 to 3 M parameters on CIFAR-10, 5,000 images a part; {KIND}", families="medium",
+    images=20_000, recipe=dict(RECIPE["night"], epochs=40), every=5, probe_epochs=50, widths=(1,))  # fmt: skip
 @Size("gpu", 8, f"ResNet-50 and Swin-T on CIFAR-10, 5,000 images a part; {KIND}",
     families="paper", images=20_000, recipe=PAPER, every=10, probe_epochs=100, widths=(1,))  # fmt: skip
 def architectures(
