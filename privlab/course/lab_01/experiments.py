@@ -4,13 +4,9 @@ One repeat is a draw of images that no other repeat has, with a small fleet of i
 each trained on half of the images. Every model is a victim once, and a repeat's number is the mean over its victims. The victim's shadow
 model is of another pair; of the likelihood ratio all models are shadows but the victim's partner. So the shadow models know some of the
 victim's images, as Carlini et al. 2022 have it; which ones says nothing about the victim's.
-
-Protocol 2: the likelihood ratio asks about a mirror image only where the training showed it.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -21,19 +17,9 @@ from privlab.attacks.membership_inference import network_based, signals
 from privlab.experiments import Size, experiment
 from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims import shadow_fleets
-from privlab.experiments.victims.shadow_fleets import (
-    FAMILIES,
-    LEAKS,
-    PROOF,
-    RECIPE,
-    Answers,
-    accuracy,
-    by_network,
-    look,
-)
+from privlab.experiments.victims.shadow_fleets import LEAKS, PROOF, RECIPE, Answers, Draw, accuracy, by_network
 from privlab.metrics import roc
 
-LOW = 10  # false positives below which a curve is not resolved
 Score = Callable[[Answers, int], Tensor]  # of one model's answers on the audited images, (audited,); higher = member
 
 
@@ -67,10 +53,7 @@ SCORES: dict[str, Score] = {
 
 
 def of_one(said: Answers, of: str, epochs: int = 50) -> Values:
-    """Everything that is read off the trained models.
-
-    of: the first keys of each name, "cifar10, swin".  epochs: of the attacking network's training.
-    """
+    """All that is read off the trained models.  of: the first keys of each name.  epochs: of the attacking network's training."""
     yield from said.knows(of)
     yield f"attack_acc[{of}, network]", accuracy(by_network, said, epochs=epochs)
     yield f"attack_acc[{of}, network_sorted]", accuracy(by_network, said, epochs=epochs, sort=True)
@@ -88,28 +71,14 @@ def of_one(said: Answers, of: str, epochs: int = 50) -> Values:
     yield f"median_loss[{of}, non_members]", losses[~said.members].median()
 
 
-def compared(curves: Mapping[str, list[dict[str, float]]], name: str) -> Values:
-    """Architectures at one overfitting level, and epoch by epoch.  curves: architecture -> its looks."""
-    for metric, kind, matched in shadow_fleets.at_one_level(curves):
-        for of, value in matched.items():
-            yield f"{metric}_at_matched_gap[{name}, {of}, {kind}]", value
-    swin, resnet = ([each["attack_acc"] for each in curves[of]] for of in ("swin", "resnet"))
-    yield f"share_of_epochs_ahead[{name}, swin_less_resnet]", np.greater(swin, resnet).mean()
-    every = [each for looks in curves.values() for each in looks]
-    for metric in ("attack_acc", "auc"):
-        rank = spearmanr([each["train_test_gap"] for each in every], [each[metric] for each in every]).statistic
-        yield f"rank_correlation[{name}, overfitting_{metric}]", np.nan_to_num(rank)
-
-
 def share_above(one: Answers, other: Answers) -> float:
-    """The share of false-positive rates, evenly on a log axis from LOW false positives up to one half, where `one` has no lower TPR."""
-    grid = np.geomspace(LOW / int((~one.members).sum()), 0.5, 100)  # on the right all curves meet
-    curves = [roc.curve(said.ratios().flatten(), said.members.flatten()) for said in (one, other)]
-    above, below = (curve.at(grid) for curve in curves)
+    """The share of false-positive rates, evenly on a log axis, where `one` has no lower TPR."""
+    grid = np.geomspace(10 / int((~one.members).sum()), 0.5, 100)  # from 10 false positives to where all curves meet
+    above, below = (roc.curve(said.ratios().flatten(), said.members.flatten()).at(grid) for said in (one, other))
     return float((above >= below).mean())
 
 
-@experiment("membership.architectures", protocol=2)
+@experiment("membership.architectures", on=shadow_fleets.draw, protocol=2)  # 1 asked about unseen mirror images
 @Size("smoke", 2, PROOF, families="small", images=200, models=4, recipe=RECIPE["smoke"], every=1, attack_epochs=20)
 @Size("class", 8, "networks of 0.3 M parameters, 4 of each family, 240 images a model", first=16,
     families="small", images=480, models=4, recipe=RECIPE["class"], every=5, attack_epochs=200)  # fmt: skip
@@ -119,20 +88,25 @@ def share_above(one: Answers, other: Answers) -> float:
     families="paper", images=10_000, models=4, recipe=RECIPE["paper"], every=20)  # fmt: skip
 @Size("paper", 3, "the papers' networks and recipe, 64 of each on halves of CIFAR-10; the victims of Table 2 see a quarter",
     own=True, families="paper", images=50_000, models=64, recipe=RECIPE["paper"], every=20)  # fmt: skip
-def architectures(
-    repeat: int, families: str, images: int, models: int, recipe: Settings, every: int, attack_epochs: int = 50,
-    device: str = "cpu",
-) -> Values:  # fmt: skip
+def architectures(block: Draw, families: str, recipe: Settings, every: int, attack_epochs: int = 50) -> Values:
     """ResNet, Swin and ConvNeXt on one draw of images: at the end, along the training, and at one overfitting level."""
-    block, curves, asked = shadow_fleets.draw(repeat, images, models), {}, {}
-    for family, architecture in FAMILIES[families].items():
-        said, of = shadow_fleets.answers(architecture, block, recipe, every, device), f"cifar10, {family}"
+    asked, curves = {}, {}
+    for family, architecture in shadow_fleets.FAMILIES[families].items():
+        said, of = shadow_fleets.answers(architecture, block, recipe, every), f"cifar10, {family}"
         yield from of_one(said, of, attack_epochs)
-        asked[family], curves[family] = said, [look(said, epoch, attack_epochs) for epoch in said.logits]
+        asked[family], curves[family] = said, [shadow_fleets.look(said, epoch, attack_epochs) for epoch in said.logits]
         for epoch, values in zip(said.logits, curves[family], strict=True):
             for metric, value in values.items():
                 yield f"{metric}[{of}{f', {LEAKS[metric]}' if metric in LEAKS else ''}, epoch_{epoch}]", value
-    yield from compared(curves, "cifar10")
+    for metric, kind, matched in shadow_fleets.at_one_level(curves):
+        for family, value in matched.items():
+            yield f"{metric}_at_matched_gap[cifar10, {family}, {kind}]", value
+    swin, resnet = ([look["attack_acc"] for look in curves[family]] for family in ("swin", "resnet"))
+    yield "share_of_epochs_ahead[cifar10, swin_less_resnet]", np.greater(swin, resnet).mean()
+    looks = [look for every in curves.values() for look in every]
+    for metric in ("attack_acc", "auc"):
+        rank = spearmanr([look["train_test_gap"] for look in looks], [look[metric] for look in looks]).statistic
+        yield f"rank_correlation[cifar10, overfitting_{metric}]", np.nan_to_num(rank)
     yield "roc_share_above[cifar10, swin_less_resnet]", share_above(asked["swin"], asked["resnet"])
 
 

@@ -22,59 +22,44 @@ from privlab.experiments import Size, experiment
 from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims.shadow_fleets import FAMILIES, RECIPE, Architecture, at_matched_gap
 from privlab.models import representations
-from privlab.models.representations import LAST
 from privlab.training import RECIPES, shadow_models
 from privlab.training.shadow_models import Fleet
 
 SMOKE, CLASS, LONGER = (dict(RECIPE["smoke"], epochs=epochs) for epochs in (2, 36, 45))
-NIGHT = dict(RECIPE["night"], epochs=40)
 PAPER: Settings = RECIPES["zhang2024_attribute"].settings()
+Kind = Literal["mlp", "linear"]  # of a probe
 PROOF = "0.3 M parameters, 100 images a part, 2 epochs: it proves the code"
 KIND = "the kind of thing, behind animal or vehicle"
 
 
 @dataclass(frozen=True)
 class Game:
-    """Photographs with a task and a hidden attribute, cut into the four parts of one repeat.
-
-    task: what the victim is trained to say.  attribute: what the attacker is after.
-    parts: places of the victim's training and test images, and of the attacker's.  seed: of weights and probes.
-    """
+    """Photographs with a task and a hidden attribute, cut into the four parts of one repeat."""
 
     photos: Described
-    task: str
-    attribute: str
-    parts: FourWay
-    seed: int
+    task: str  # what the victim is trained to say
+    hidden: Tensor  # (n,), what the attacker is after
+    parts: FourWay  # places of the victim's training and test images, and of the attacker's
+    seed: int  # of weights and probes
 
-    @property
-    def hidden(self) -> Tensor:
-        return self.photos[self.attribute]
-
-    def victim(
-        self, architecture: Architecture, recipe: Settings, every: int = 0, device: str = "cpu", **changes: Any
-    ) -> Fleet:
+    def victim(self, net: Architecture, recipe: Settings, every: int = 0, device: str = "cpu", **changes: Any) -> Fleet:
         """One network, trained on its part to tell the task; it is kept, with what enters its last layer of every photograph."""
-        name, shape = architecture
+        name, shape = net
         how, photos = training.Recipe(**recipe), self.photos
         keep = torch.zeros(1, len(photos), dtype=torch.bool)
         keep[0, self.parts.victim_train] = True
-        shape = {**shape, **models.sized(name, photos.pixels.shape[-1]), "in_chans": photos.pixels.shape[1], **changes}
+        channels, side = photos.pixels.shape[1:3]
+        needed = dict(models.sized(name, side), in_chans=channels, num_classes=len(photos.values[self.task]))
         fleet = shadow_models.make(
-            name, how, (photos.pixels, photos[self.task]), keep,
-            model={**shape, "num_classes": len(photos.values[self.task])}, normalise=photos.normalise,
-            at=range(every, how.epochs, every) if every else (), features=True, seed=self.seed, weights=True, device=device,
+            name, how, (photos.pixels, photos[self.task]), keep, model={**shape, **needed, **changes},
+            normalise=photos.normalise, at=range(every, how.epochs, every) if every else (),
+            features=True, weights=True, seed=self.seed, device=device,
         )  # fmt: skip
         shadow_models.train(fleet, 0)
         return fleet
 
-    def probed(
-        self, features: Tensor, kind: Literal["mlp", "linear"] = "mlp", width: int | None = None, on: str = "shadow_test"
-    ) -> Score:  # fmt: skip
-        """Fit a probe on the attacker's images, and judge it on others.
-
-        features: (n, width) of every photograph.  kind, width: of `attribute_inference.probe`.  on: the part that it is judged on.
-        """
+    def probed(self, features: Tensor, kind: Kind = "mlp", width: int | None = None, on: str = "shadow_test") -> Score:
+        """Fit a probe on the attacker's images, of features (n, width) of every photograph, and judge it on the part `on`."""
         fit, judge = self.parts.shadow_train, getattr(self.parts, on)
         fitted = attribute_inference.probe(features[fit], self.hidden[fit], kind, width, self.seed)
         return fitted.score(features[judge], self.hidden[judge])
@@ -84,15 +69,15 @@ def game(repeat: int, photos: Described, images: int, task: str, attribute: str)
     """A repeat's own draw: its photographs, its four parts."""
     seed = repeat % 2**31
     drawn = photos.few(images, seed)
-    return Game(drawn, task, attribute, data.four_way(drawn[attribute], seed), seed)
+    return Game(drawn, task, drawn[attribute], data.four_way(drawn[attribute], seed), seed)
 
 
 @experiment("attribute_inference.architectures")
 @Size("smoke", 2, PROOF, families="small", images=400, recipe=SMOKE, every=1, probe_epochs=5, widths=(1,))
 @Size("class", 8, f"networks of 0.3 M parameters on CIFAR-10, 480 images a part; {KIND}",
     families="small", images=1_920, recipe=CLASS, every=6, probe_epochs=30, widths=(1,))  # fmt: skip
-@Size("night", 16, f"networks of 2 to 3 M parameters on CIFAR-10, 5,000 images a part; {KIND}",
-    families="medium", images=20_000, recipe=NIGHT, every=5, probe_epochs=50, widths=(1,))  # fmt: skip
+@Size("night", 16, f"networks of 2 to 3 M parameters on CIFAR-10, 5,000 images a part; {KIND}", families="medium",
+    images=20_000, recipe=dict(RECIPE["night"], epochs=40), every=5, probe_epochs=50, widths=(1,))  # fmt: skip
 @Size("gpu", 8, f"ResNet-50 and Swin-T on CIFAR-10, 5,000 images a part; {KIND}",
     families="paper", images=20_000, recipe=PAPER, every=10, probe_epochs=100, widths=(1,))  # fmt: skip
 def architectures(
@@ -106,11 +91,11 @@ def architectures(
     courses = {name: course(this, fleet, probe_epochs) for name, fleet in fleets.items()}
     for name, fleet in fleets.items():
         of, model = f"cifar10, {name}", fleet.model(0)
-        *before, _ = layers = representations.stages(model)
-        read = representations.read(model, this.photos.pixels, layers)
-        stages = [this.probed(read[layer], "linear").accuracy for layer in before]  # the last is the representation
+        *before, _ = representations.stages(model)  # the last is the representation
+        read = representations.read(model, this.photos.pixels, before)
+        stages = [this.probed(features, "linear").accuracy for features in read.values()]
         yield from ((f"attack_acc[{of}, linear, stage_{n}]", value) for n, value in enumerate(stages, start=1))
-        yield f"attack_acc[{of}, linear, middle]", stages[len(before) // 2]
+        yield f"attack_acc[{of}, linear, middle]", stages[len(stages) // 2]
         for width in widths:
             narrow = this.victim(pair[name], recipe, 0, device, bottleneck=width)
             yield f"attack_acc[{of}, bottleneck_{width}]", this.probed(narrow.features(0)).accuracy
@@ -137,19 +122,15 @@ def longer(repeat: int, device: str = "cpu", **settings: Any) -> Values:
     "behind animal or vehicle", first=200, families="small", images=1_920, recipe=LONGER)  # fmt: skip
 def mark(repeat: int, families: str, images: int, recipe: Settings, device: str = "cpu") -> Values:
     """An attribute that does not follow from the task: a white square in the corner of half of the images, whatever they show."""
-    drawn = stamped(data.attributes.load("cifar10").few(images, repeat % 2**31), 1_000_000 + repeat % 2**31)
-    this, pair = game(repeat, drawn, images, "animal", "mark"), FAMILIES[families]
+    photos, pair = data.attributes.load("cifar10").few(images, repeat % 2**31), FAMILIES[families]
+    worn = torch.rand(len(photos), generator=torch.Generator().manual_seed(1_000_000 + repeat % 2**31)) < 0.5
+    pixels = photos.pixels.clone()
+    pixels[worn, :, :4, :4] = 255
+    labels, values = {**photos.labels, "mark": worn.long()}, {**photos.values, "mark": ("no", "yes")}
+    stamped = replace(photos, pixels=pixels, labels=labels, values=values)
+    this = game(repeat, stamped, images, "animal", "mark")
     fleets = {name: this.victim(pair[name], recipe, device=device) for name in ("resnet", "swin")}
     yield from at_the_end(this, "mark", fleets)
-
-
-def stamped(photos: Described, seed: int, side: int = 4) -> Described:
-    """The same photographs, half of them, drawn by chance, with a white square of so many pixels in the upper left corner."""
-    worn = torch.rand(len(photos), generator=torch.Generator().manual_seed(seed)) < 0.5
-    pixels = photos.pixels.clone()
-    pixels[worn, :, :side, :side] = 255
-    labels, values = {**photos.labels, "mark": worn.long()}, {**photos.values, "mark": ("no", "yes")}
-    return replace(photos, pixels=pixels, labels=labels, values=values)
 
 
 def at_the_end(this: Game, key: str, fleets: Mapping[str, Fleet]) -> Values:
@@ -161,7 +142,7 @@ def at_the_end(this: Game, key: str, fleets: Mapping[str, Fleet]) -> Values:
     width = min(fleet.features(0).shape[1] for fleet in fleets.values()) // 2  # of the comparison at equal width
     for name, fleet in fleets.items():
         features, of = fleet.features(0), f"{key}, {name}"
-        untrained = representations.read(fleet.fresh(0), fleet.pixels)[LAST]
+        untrained = representations.read(fleet.fresh(0), fleet.pixels)[representations.LAST]
         yield f"train_acc[{of}]", fleet.right(0, this.parts.victim_train)
         yield f"task_acc[{of}]", fleet.right(0, this.parts.victim_test)
         for kind, score in {
@@ -179,26 +160,21 @@ def at_the_end(this: Game, key: str, fleets: Mapping[str, Fleet]) -> Values:
 
 
 def course(this: Game, fleet: Fleet, epochs: int) -> dict[str, np.ndarray]:
-    """Attack accuracy by epoch: "probe" of the probe's training on the trained victim, "fresh" on the untrained one.
-
-    "victim": by the victim's epoch, the untrained network first, and "level": its overfitting level there.
-    """
-    parts, untrained = this.parts, representations.read(fleet.fresh(0), fleet.pixels)[LAST]
+    """Attack accuracy by epoch of the probe's training, on the trained victim and on a fresh one, and by epoch of the victim's."""
+    parts, untrained = this.parts, representations.read(fleet.fresh(0), fleet.pixels)[representations.LAST]
 
     def curve(features: Tensor) -> list[float]:
         auxiliary, attacked = ((features[k], this.hidden[k]) for k in (parts.shadow_train, parts.shadow_test))
         return attribute_inference.over_epochs(auxiliary, attacked, epochs, this.seed)
 
-    found = {
-        "probe": curve(fleet.features(0)),
-        "fresh": curve(untrained),
-        "victim": [this.probed(x).accuracy for x in (untrained, *(fleet.features(0, at=at) for at in fleet.at))],
-        "level": [
-            0.0,
-            *(fleet.right(0, parts.victim_train, at) - fleet.right(0, parts.victim_test, at) for at in fleet.at),
-        ],
+    looks = [untrained, *(fleet.features(0, at) for at in fleet.at)]
+    levels = [fleet.right(0, parts.victim_train, at) - fleet.right(0, parts.victim_test, at) for at in fleet.at]
+    return {
+        "probe": np.array(curve(fleet.features(0))),
+        "fresh": np.array(curve(untrained)),
+        "victim": np.array([this.probed(features).accuracy for features in looks]),  # before its training, too
+        "level": np.array([0.0, *levels]),  # of overfitting, there
     }
-    return {what: np.array(values) for what, values in found.items()}
 
 
 def compared(courses: Mapping[str, Mapping[str, np.ndarray]]) -> Values:

@@ -1,10 +1,8 @@
 """Lab 04: which architecture's gradient gives a photograph away to a search, and what else decides?
 
-A repeat has one photograph of CIFAR-10's test split, which no baseline and no victim has seen, one draw of weights for each network, and
-one noise to begin the searches with.
+A repeat has one photograph that no baseline and no victim has seen, one draw of weights for each network, and one noise to begin with.
 """
 
-import statistics
 from dataclasses import replace
 from typing import Any
 
@@ -15,15 +13,12 @@ from privlab import data, metrics
 from privlab.attacks.gradient_inversion import GaussNewton, label_recovery, presets
 from privlab.experiments.protocol import Settings, Size, Values, experiment
 from privlab.experiments.trial import Trial, relative_residual, tiled
+from privlab.experiments.victims.batches import labels_read
 from privlab.experiments.victims.designs import matching
 
 SMALL = {"resnet": "resnet_cifar", "swin": "swin_cifar", "vit": "vit_cifar", "convnext": "convnext_cifar"}
-IMAGENET = {
-    "resnet": "resnet50",
-    "swin": "swin_tiny_patch4_window7_224",
-    "resnet_101": "resnet101",
-    "swin_s": "swin_small_patch4_window7_224",
-}
+IMAGENET = {"resnet": "resnet50", "swin": "swin_tiny_patch4_window7_224"}
+IMAGENET |= {"resnet_101": "resnet101", "swin_s": "swin_small_patch4_window7_224"}
 NETWORKS = {
     "small": SMALL,
     "pair": {"resnet_101": "resnet_cifar", "swin_s": "swin_cifar"},
@@ -37,7 +32,6 @@ LONG: dict[str, Any] = dict(attack="inverting_gradients", steps=3_000)
 FEW = "small untrained networks (0.3 to 7 M parameters), 8 steps"
 SOME = "small untrained networks (0.3 to 7 M parameters), 120 steps of a shorter attack"
 FULL = "ResNet-50, Swin-T and ConvNeXt-T, untrained, "
-COMPARED = "steps of the paper's search"
 ALL = "psnr ssim lpips mse"
 
 
@@ -54,12 +48,9 @@ def victim(trial: Trial, network: str, narrow: bool, **changes: Any) -> Any:
 def architectures(
     trial: Trial, networks: str, attack: str, steps: int, public: int = 2_000, narrow: bool = False
 ) -> Values:
-    """Zhang et al. 2024, Tables 5 and 7, Figure 5b: the same search behind each network.
-
-    nearest_public: the most alike of so many public photographs, what luck and a look at the truth could bring.
-    """
+    """Zhang et al. 2024, Tables 5 and 7, Figure 5b: the same search behind each network."""
     yield from trial.guesses("cifar10, ", ALL)
-    others, _ = data.load("cifar10").take(range(public))
+    others, _ = data.load("cifar10").take(range(public))  # what luck and a look at the truth could bring
     yield "lpips[cifar10, nearest_public]", metrics.lpips(others, trial.images.expand_as(others)).min()
     images = [trial.images]
     for name, network in NETWORKS[networks].items():
@@ -109,44 +100,35 @@ def position_scale(trial: Trial, attack: str, steps: int, narrow: bool = False) 
         yield from trial.scores(f"vit, {key}", trial.search(matching(attack, steps), model).images)
 
 
-@experiment("gradient_inversion.labels")
+@experiment("gradient_inversion.labels", on=Trial.unseen)
 @Size("smoke", 2, "small untrained networks, 10 photographs each", photographs=10, narrow=True)
 @Size("class", 8, "small untrained networks, 20 photographs each", photographs=20)
-def labels(repeat: int, photographs: int, narrow: bool = False, device: str = "cpu") -> Values:
+def labels(trial: Trial, photographs: int, narrow: bool = False) -> Values:
     """The share of photographs whose label a rule reads off the last layer's gradient of one untrained network."""
-    number = 2_000 + repeat
-    trials = [Trial.of(number, places=[photographs * number + i], device=device) for i in range(photographs)]
+    many = Trial.of(trial.number, places=range(photographs * trial.number, photographs * (trial.number + 1)))
+    attacked = [*zip(many.images.split(1), many.labels.split(1), strict=True)]
     for name in ("resnet", "swin", "vit"):
-        model = victim(trials[0], SMALL[name], narrow)
-        classifier = label_recovery.classifier(model)
-        head = [f"{classifier}.weight", f"{classifier}.bias"]
-        leaks = [replace(trial.leak(model, head), labels=None) for trial in trials]
-        for rule, read in label_recovery.RULES.items():
-            right = [read(model, leak).cpu().equal(trial.labels) for leak, trial in zip(leaks, trials, strict=True)]
-            yield f"label_accuracy[{rule}, {name}]", statistics.mean(map(float, right))
-
-
-def lenet(activation: type[nn.Module], seed: int) -> Any:
-    """The network of Zhu et al. 2019 on 32 x 32 images: three convolutions, one linear layer, weights from -0.1 to 0.1."""
-    layers: list[nn.Module] = []
-    for channels, stride in ((3, 2), (12, 2), (12, 1)):
-        layers += [nn.Conv2d(channels, 12, 5, stride=stride, padding=2), activation()]
-    model: Any = nn.Sequential(*layers, nn.Flatten(), nn.Linear(768, 10))
-    draw = torch.Generator().manual_seed(seed)
-    for parameter in model.parameters():
-        parameter.data.uniform_(-0.1, 0.1, generator=draw)
-    model.normalise = data.NORMALISE["cifar10"]
-    return model.eval()
+        model = victim(trial, SMALL[name], narrow)
+        for rule in label_recovery.RULES:
+            yield f"label_accuracy[{rule}, {name}]", labels_read(rule, model, attacked)
 
 
 @experiment("gradient_inversion.dlg", on=Trial.unseen)
 @Size("smoke", 2, "LeNet, 2 steps of L-BFGS", steps=2)
 @Size("class", 8, "LeNet with smaller first weights than the paper's, 15 steps of L-BFGS", steps=15)
 def dlg(trial: Trial, steps: int) -> Values:
-    """Zhu et al. 2019: image and label searched for at once, behind three activations."""
+    """Zhu et al. 2019: image and label searched for at once, behind three activations in the paper's LeNet."""
     yield from trial.guesses("dlg, ")
     for activation in (nn.Sigmoid, nn.GELU, nn.ReLU):
-        model, name = lenet(activation, trial.number).to(trial.device), activation.__name__.lower()
+        layers, name = list[nn.Module](), activation.__name__.lower()
+        for channels, stride in ((3, 2), (12, 2), (12, 1)):
+            layers += [nn.Conv2d(channels, 12, 5, stride=stride, padding=2), activation()]
+        model: Any = nn.Sequential(*layers, nn.Flatten(), nn.Linear(768, 10)).eval()
+        draw = torch.Generator().manual_seed(trial.number)
+        for parameter in model.parameters():
+            parameter.data.uniform_(-0.1, 0.1, generator=draw)
+        model.normalise = data.NORMALISE["cifar10"]
+        model.to(trial.device)
         result = trial.search(presets.dlg(steps), model, replace(trial.leak(model), labels=None), restarts=2)
         yield from trial.scores(f"dlg, {name}", result.images)
         yield f"label_accuracy[dlg, {name}]", float(result.labels.equal(trial.labels))
@@ -154,17 +136,12 @@ def dlg(trial: Trial, steps: int) -> Values:
 
 @experiment("gradient_inversion.second_order_full", on=Trial.unseen)
 @Size("smoke", 2, FEW + " in their place", networks="small", **QUICK)
-@Size("night", 8, FULL + f"1,000 {COMPARED}, 2,000 passes of Gauss-Newton",
-    networks="paper", **LONG | dict(steps=1_000))  # fmt: skip
-@Size("gpu", 8, FULL + f"3,000 {COMPARED}, 6,000 passes of Gauss-Newton", networks="paper", **LONG)
+@Size("night", 8, FULL + "1,000 steps, 2,000 passes of Gauss-Newton", networks="paper", **LONG | dict(steps=1_000))
+@Size("gpu", 8, FULL + "3,000 steps, 6,000 passes of Gauss-Newton", networks="paper", **LONG)
 def second_order_full(trial: Trial, networks: str, attack: str, steps: int, narrow: bool = False) -> Values:
-    """Ours: Adam and Gauss-Newton for as many passes, a gradient, a J v or a J^T u each; a step of Adam takes two.
-
-    At night also the photographs, weights and first noise of `architectures`.
-    """
-    passes = 2 * steps
+    """Ours: Adam and Gauss-Newton for as many passes, a gradient, a J v or a J^T u each; a step of Adam takes two."""
     yield from trial.guesses("second_order_full, ")
-    attacks = {"adam": matching(attack, steps), "gauss_newton": GaussNewton(passes)}
+    attacks = {"adam": matching(attack, steps), "gauss_newton": GaussNewton(2 * steps)}
     rows = {method: [trial.images] for method in attacks}
     for name, kind in {"resnet_50": "resnet", "swin_t": "swin", "convnext_t": "convnext"}.items():
         model = victim(trial, NETWORKS[networks][kind], narrow)

@@ -1,21 +1,15 @@
-"""Lab 07: GradViT, a batch of images from one gradient. What its terms do, beside other attacks, and on which victims.
-
-Beyond the papers, `batch_family`: a batch narrowed down by algebra first, then searched for; and a search that knows curvature.
-"""
+"""Lab 07: GradViT, a batch of images from one gradient; and beyond the papers a batch narrowed down by algebra first, then searched for."""
 
 import math
-import statistics
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
 
 from privlab import data, metrics, training
-from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import GaussNewton, GradientMatching, Term, objectives, presets
+from privlab.attacks.gradient_inversion import GaussNewton, GradientMatching, Term, objectives, presets, search_spaces
 from privlab.attacks.gradient_inversion.schedules import constant, cosine
 from privlab.experiments.protocol import Size, Values, experiment
 from privlab.experiments.trial import Trial, mean_photograph, tiled
@@ -25,11 +19,9 @@ from privlab.leak import observe
 
 SHORT = "a small ViT, batches of 2, {} steps"
 LBFGS = "small networks, batches of 2, {} steps of L-BFGS (some {} evaluations)"
-ADAM = (Term("gradients", 1.0, objectives.cosine_distance),)
 
 
-# protocol 1 added shares up one by one, so that ten times right was not quite 1
-@experiment("gradvit.labels", on=partial(client, size=4), protocol=2)
+@experiment("gradvit.labels", on=partial(client, size=4), protocol=2)  # 1 added shares up one by one
 @Size("smoke", 1, "small networks", batches=3, width=128, images=96, epochs=2)
 @Size("class", 8, "small networks, trained on 400 photographs", batches=10, width=256, images=400, epochs=3, first=16)
 @Size("night", 12, "small networks, trained on 5,000 photographs", batches=40, images=5_000, epochs=10, first=1_012)
@@ -49,20 +41,10 @@ def labels(trial: Trial, batches: int, images: int, epochs: int, width: int = 38
     for who, model in victims.items():
         for kind, some in drawn.items():
             for rule in ("row_minimum", "bias_minimum", "bias_counts"):
-                yield f"label_accuracy[{rule}, {who}, {kind}]", share_of_labels(rule, model, some)
-    usual = share_of_labels("row_minimum", vit(trial.number, 0.02, trial.device, width=width), drawn["distinct"])
-    yield "label_accuracy[row_minimum, vit, fresh, distinct, std_0p02]", usual
-
-
-def share_of_labels(rule: str, model: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> float:
-    """Of all labels of these batches, those that a rule finds."""
-    head = gradient_inversion.label_recovery.classifier(model)
-    found = []
-    for images, classes in batches:
-        leak = observe(model, images, classes, names=[f"{head}.weight", f"{head}.bias"])
-        read = gradient_inversion.label_recovery.RULES[rule](model, replace(leak, labels=None))
-        found.append(gradient_inversion.label_recovery.overlap(read.cpu(), classes))
-    return statistics.mean(found)
+                yield f"label_accuracy[{rule}, {who}, {kind}]", ground.labels_read(rule, model, some)
+    usual = vit(trial.number, 0.02, trial.device, width=width)
+    read = ground.labels_read("row_minimum", usual, drawn["distinct"])
+    yield "label_accuracy[row_minimum, vit, fresh, distinct, std_0p02]", read
 
 
 @experiment("gradvit.exchanged_patches", on=partial(client, size=2))
@@ -70,18 +52,14 @@ def share_of_labels(rule: str, model: nn.Module, batches: list[tuple[Tensor, Ten
 @Size("class", 16, "a fresh small ViT")
 def exchanged_patches(trial: Trial, width: int = 384) -> Values:
     """Eq. 3 of the true batch with two neighbouring patches exchanged, as a share of that of noise."""
-    images, noise, moved = trial.images, random_noise(trial), trial.images.clone()
-    # the 2nd and 3rd of the first row
-    moved[..., :8, 8:24] = torch.cat([images[..., :8, 16:24], images[..., :8, 8:16]], -1)
+    images, moved = trial.images, trial.images.clone()
+    noise = torch.rand(images.shape, generator=torch.Generator().manual_seed(trial.number))
+    moved[..., :8, 8:24] = torch.cat([images[..., :8, 16:24], images[..., :8, 8:16]], -1)  # of the first row
     for name, std in STDS.items():
         model = vit(trial.number, std, trial.device, width=width)
         leak, other, far = (observe(model, x, trial.labels) for x in (images, moved, noise))
         gap, whole = (objectives.layer_norms(images, each.grads, leak).item() for each in (other, far))
         yield f"grad_loss_ratio[exchanged_over_noise, {name}]", gap / whole
-
-
-def random_noise(trial: Trial) -> Tensor:
-    return torch.rand(trial.images.shape, generator=torch.Generator().manual_seed(trial.number))
 
 
 def ablation_rows(steps: int, **changes: Any) -> dict[str, GradientMatching]:
@@ -108,12 +86,10 @@ def ablation(
     trial = client(repeat, batch, large, device)
     yield from trial.guesses(which=SCORES)
     for name, std in STDS.items():
-        if large:
-            model = trial.network("vit_base_patch16_224", num_classes=1000, position_std=std)
-        else:
-            model = vit(trial.number, std, device, width=width)
+        stock: dict[str, Any] = dict(num_classes=1000, position_std=std)
+        model = trial.network("vit_base_patch16_224", **stock) if large else vit(trial.number, std, device, width=width)
         leak, pictures = trial.leak(model), [trial.images]
-        for row, attack in ablation_rows(steps, **(dict(size=None) if large else {})).items():
+        for row, attack in ablation_rows(steps, size=None if large else 64).items():
             result = search(trial, attack, model, leak)
             weight = attack.terms[0].weigh(result.step / steps)
             yield from trial.scores(f"loss_terms_{row}, {name}", result.images, SCORES)
@@ -189,39 +165,32 @@ def training_steps(trial: Trial, points: list[int], steps: int, width: int = 384
 def attacks(trial: Trial, steps: int, images: int, epochs: int, width: int = 384) -> Values:
     """Table 1: GradViT beside other attacks, on a small trained ViT (of either scale) and a small trained ResNet. No registration."""
     yield from trial.guesses(which=SCORES)
-    yield from trial.scores("random_noise", random_noise(trial), SCORES)
-    victims = {
+    noise = torch.rand(trial.images.shape, generator=torch.Generator().manual_seed(trial.number))
+    yield from trial.scores("random_noise", noise, SCORES)
+    victims: dict[str, Any] = {
         "vit": trained(trial, "vit", images, epochs, embed_dim=width),
         "vit_std_0p02": trained(trial, "vit", images, epochs, embed_dim=width, position_std=0.02),
         "resnet": trained(trial, "resnet", images, epochs),
     }
     for name, model in victims.items():
+        resnet = name == "resnet"  # it lends its BatchNorm statistics, a ViT has none; the patch prior is our reading
+        methods = {
+            "gradvit": gradvit(steps, patch=8 if resnet else None),
+            "gradinversion": presets.gradinversion(steps, model if resnet else None, group=1),
+            "inverting_gradients": presets.inverting_gradients(steps),
+            "annealed": presets.annealed(steps),
+        }
+        if resnet:  # latent projection has a linear generator, 100 principal components of public photographs
+            public, _ = data.load("cifar10").take(range(300))
+            methods["deep_inversion"] = presets.deep_inversion(steps, model)
+            methods["latent_projection"] = replace(presets.annealed(steps), boxed=False)
+            space = search_spaces.components(public, 100, model.normalise).to(next(model.parameters()))
         leak, pictures = trial.leak(model), [trial.images]
-        for method, (attack, space) in rivals(name, model, steps).items():
-            found = search(trial, attack, model, leak, space=space).images
-            yield from trial.scores(f"{method}, {name}", found, SCORES)
-            pictures.append(found)
+        for method, attack in methods.items():
+            inside = space if method == "latent_projection" else None
+            pictures.append(search(trial, attack, model, leak, space=inside).images)
+            yield from trial.scores(f"{method}, {name}", pictures[-1], SCORES)
         yield f"picture[photographs_and_attacks, {name}]", tiled(pictures)
-
-
-def rivals(name: str, model: Any, steps: int) -> dict[str, tuple[GradientMatching, Any]]:
-    """Method -> (attack, space). A ResNet lends its own BatchNorm statistics; a ViT has none, so that term is left out.
-
-    Latent projection has a linear generator: the first 100 principal components of public photographs.
-    """
-    resnet = name == "resnet"  # the paper does not say whether it has the patch prior; here it has
-    methods: dict[str, tuple[GradientMatching, Any]] = {
-        "gradvit": (gradvit(steps, patch=8 if resnet else None), None),
-        "gradinversion": (presets.gradinversion(steps, model if resnet else None, group=1), None),
-        "inverting_gradients": (presets.inverting_gradients(steps), None),
-        "annealed": (presets.annealed(steps), None),
-    }
-    if resnet:
-        public, _ = data.load("cifar10").take(range(300))
-        space = gradient_inversion.search_spaces.components(public, 100, model.normalise).to(next(model.parameters()))
-        methods["deep_inversion"] = presets.deep_inversion(steps, model), None
-        methods["latent_projection"] = replace(presets.annealed(steps), boxed=False), space
-    return methods
 
 
 @experiment("gradvit.patch_size", on=partial(client, size=2))
@@ -245,13 +214,10 @@ def patch_size(trial: Trial, steps: int, width: int = 192) -> Values:
 def batches(
     repeat: int, steps: int, sizes: list[int], distractors: int, width: int = 384, device: str = "cpu"
 ) -> Values:
-    """Section 6.3 and appendix A: one photograph in batches of growing size, and whether the answers identify their originals.
-
-    refined: the answers' nearest images among principal components of public photographs, in place of StyleGAN2.
-    """
+    """Section 6.3 and appendix A: one photograph in batches of growing size, and whether the answers identify their originals."""
     public, one = data.load("cifar10"), client(repeat, 1)
     others = public.pixels[len(public) - distractors :]
-    space = gradient_inversion.search_spaces.components(public.take(range(300))[0], 64)
+    space = search_spaces.components(public.take(range(300))[0], 64)  # refines answers in place of StyleGAN2
     yield from one.guesses()
     pictures = [one.images]
     for std_name, std in STDS.items():
@@ -276,23 +242,17 @@ def batches(
 @Size("gpu", 12, "a fresh face Transformer, 2,000 steps", steps=2_000, others=320, large=True)
 @Size("paper", 12, "a fresh face Transformer", steps=120_000, others=320, large=True)
 def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = False, device: str = "cpu") -> Values:
-    """Table S.1 and Figure S.1: one photograph each of four and of eight people of ORL, the four among the eight.
-
-    iip: by features, among the batch and photographs of other people. The mean face is that of the other people.
-    """
+    """Table S.1 and Figure S.1: one photograph each of four and of eight people of ORL, the four among the eight."""
     number, side = 7_000 + repeat, 112 if large else 32
     draw = torch.Generator().manual_seed(number)
     people = [int(person) for person in torch.randperm(40, generator=draw)]
     places = [10 * person + int(torch.randint(10, (1,), generator=draw)) for person in people[:8]]
     strangers = [10 * person + k for k in range(10) for person in people[8:]][:others]
     four, eight = (Trial.of(number, "orl", places[:size], side, device) for size in (4, 8))
-    away = Trial.of(number, "orl", strangers, side).images
-    attack = gradvit(steps)
-    if large:
-        model = four.network("face_transformer", in_chans=1)
-    else:
-        model = vit(number, 1.0, device, width=width, channels=1, num_classes=40)
-        attack = attack.without("statistics")
+    away = Trial.of(number, "orl", strangers, side).images  # for the mean face, and among which a face is identified
+    shape = dict(width=width, channels=1, num_classes=40)
+    attack = gradvit(steps) if large else gradvit(steps).without("statistics")
+    model = four.network("face_transformer", in_chans=1) if large else vit(number, 1.0, device, **shape)
     for size, trial in {4: four, 8: eight}.items():
         found = search(trial, attack, model).images
         yield from four.scores(f"faces, batch_{size}", found[:4], "psnr lpips")  # of the same four people
@@ -302,19 +262,14 @@ def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = 
 
 
 @experiment("batch_family.ways")
-@Size("smoke", 1, "a small ViT, 16 x 16 pixels, 1 step of L-BFGS",
-    steps=1, sizes=[2, 3], side=16, patch=4, width=128, passes=8)  # fmt: skip
+@Size("smoke", 1, "a small ViT, 16 pixels, 1 step", steps=1, sizes=[2, 3], side=16, patch=4, width=128, passes=8)
 @Size("class", 8, "a fresh small ViT, 2 steps of L-BFGS (some 40 evaluations)", steps=2, width=256, sizes=[2, 3])
 @Size("night", 12, "a fresh small ViT, 15 steps of L-BFGS (some 300 evaluations)", steps=15, sizes=[2, 3, 4])
 def ways(
     repeat: int, steps: int, sizes: list[int], side: int = 32, patch: int = 8, width: int = 384, passes: int = 0,
     device: str = "cpu",
 ) -> Values:  # fmt: skip
-    """Searches for a batch, inside its family and among all pixels, at as many gradients of the network as L-BFGS took inside.
-
-    A step of Adam and an evaluation of L-BFGS are two passes, a product with the Jacobian is one.  passes: for Gauss-Newton; as many as
-    L-BFGS took if not given.  Position embedding of standard deviation 1.
-    """
+    """Searches for a batch, inside its family and among all pixels, at as many gradients of the network as L-BFGS took inside."""
     for size in sizes:
         trial, key = client(repeat, size, device=device), f"batch_{size}"
         trial = replace(trial, images=ground.shrunk(trial.images, side))
@@ -325,8 +280,7 @@ def ways(
         for name, answer in known.items():
             yield from trial.scores(f"family, {name}, {key}", answer)
         inside = search(trial, lbfgs(steps), model, leak, space=space, start=start)
-        budget = passes or 2 * inside.evaluations
-        newton = GaussNewton(budget)
+        newton = GaussNewton(passes or 2 * inside.evaluations)  # an evaluation is two passes, a product with J one
         found = {
             "family": inside,
             "pixels": search(trial, lbfgs(steps), model, leak, start=start),
@@ -339,8 +293,7 @@ def ways(
             found["lbfgs_same_terms, pixels"] = search(trial, lbfgs(steps, ground.CURVED), model, leak)
         for way, result in found.items():
             yield from trial.scores(f"{way}, {key}", result.images)
-        pictures = [trial.images, *(result.images for result in found.values())]
-        yield f"picture[photographs_and_ways, {key}]", tiled(pictures)
+        yield f"picture[photographs_and_ways, {key}]", tiled([trial.images, *(each.images for each in found.values())])
 
 
 @experiment("batch_family.harder_victims", on=partial(client, size=2))
@@ -353,6 +306,7 @@ def harder_victims(trial: Trial, steps: int, images: int, epochs: int, width: in
         "std_0p02": vit(trial.number, 0.02, trial.device, width=width),
         "trained": trained(trial, "vit", images, epochs, embed_dim=width),
     }
+    cosines = (Term("gradients", 1.0, objectives.cosine_distance),)
     for case, model in victims.items():
         leak = trial.leak(model)
         space, (start,), known = family(model, leak, trial.images, [trial.number])
@@ -360,12 +314,12 @@ def harder_victims(trial: Trial, steps: int, images: int, epochs: int, width: in
         for name, answer in known.items():
             yield from trial.scores(f"family, {name}, {case}", answer)
         within: dict[str, Any] = dict(space=space, start=start)
-        budget = passes or 2 * search(trial, lbfgs(steps), model, leak, **within).evaluations
+        evaluations = search(trial, lbfgs(steps), model, leak, **within).evaluations
         attacks = {
             "lbfgs": lbfgs(steps),
-            "adam": GradientMatching(ADAM, 20 * steps, schedule=cosine, boxed=False),
+            "adam": GradientMatching(cosines, 20 * steps, schedule=cosine, boxed=False),
             "lbfgs_same_terms": lbfgs(steps, ground.CURVED),
-            "gauss_newton": GaussNewton(budget),
+            "gauss_newton": GaussNewton(passes or 2 * evaluations),
         }
         for way, attack in attacks.items():
             yield from trial.scores(f"family, {way}, {case}", search(trial, attack, model, leak, **within).images)

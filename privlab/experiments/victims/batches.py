@@ -1,5 +1,6 @@
 """A client's batch, its victims, GradViT with the prior at hand, and what algebra leaves open of a batch: for labs 06 to 08."""
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -11,10 +12,11 @@ from torch import Tensor, nn
 
 from privlab import data, models, training
 from privlab.attacks.gradient_inversion import GradientMatching, Term, objectives, presets, priors, search_spaces
+from privlab.attacks.gradient_inversion.label_recovery import RULES, classifier, overlap
 from privlab.attacks.gradient_inversion.results import Result
 from privlab.attacks.gradient_inversion.schedules import constant
 from privlab.experiments.trial import Trial
-from privlab.leak import Leak
+from privlab.leak import Leak, observe
 
 STDS = {"std_1": 1.0, "std_0p02": 0.02}  # of the position embedding; .02 is timm's
 SCORES = "psnr fft2d lpips"  # of the paper's tables
@@ -64,6 +66,15 @@ def trained(trial: Trial, name: str, images: int, epochs: int, **changes: Any) -
         device=trial.device,
     )  # fmt: skip
     return model
+
+
+def labels_read(rule: str, model: nn.Module, batches: Sequence[tuple[Tensor, Tensor]]) -> float:
+    """The share of the labels of these batches (images, labels) that a rule reads off the classifier's gradient, 0 to 1."""
+    head, found = classifier(model), []
+    for images, classes in batches:
+        leak = observe(model, images, classes, names=[f"{head}.weight", f"{head}.bias"])
+        found.append(overlap(RULES[rule](model, replace(leak, labels=None)), classes))
+    return statistics.mean(found)
 
 
 @cache

@@ -1,7 +1,7 @@
 """Models that share all but their images, what they answered, and what attacks make of it: the ground of experiments on membership."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -52,9 +52,10 @@ class Draw:
     keep: Tensor
     audited: int
     seed: int
+    device: str = field(default="cpu", kw_only=True)  # where models are trained
 
 
-def draw(repeat: int, images: int, models: int, unseen: int = 0) -> Draw:
+def draw(repeat: int, images: int, models: int, unseen: int = 0, device: str = "cpu") -> Draw:
     """A repeat's own images: two repeats share none until the set is used up, as each takes the next block of one shuffled order.
 
     images: that may be members.  models: an even number, 4 or more.  unseen: further images that no model is trained on.
@@ -65,7 +66,7 @@ def draw(repeat: int, images: int, models: int, unseen: int = 0) -> Draw:
     seed = repeat % 2**31  # of a pilot, which is negative, too
     half = data.in_out(images, models, seed, pairs=True)
     keep = torch.cat([half, torch.zeros(models, unseen, dtype=torch.bool)], 1)
-    return Draw(everything.pixels[places], everything.labels[places], keep, images, seed)
+    return Draw(everything.pixels[places], everything.labels[places], keep, images, seed, device=device)
 
 
 @dataclass(frozen=True)
@@ -136,16 +137,17 @@ class Answers(Draw):
         yield f"train_test_gap[{of}]", (train - test).mean()
 
 
-def answers(architecture: Architecture, images: Draw, recipe: Settings, every: int = 0, device: str = "cpu") -> Answers:
+def answers(architecture: Architecture, images: Draw, recipe: Settings, every: int = 0, device: str = "") -> Answers:
     """Train what is missing, here and now, and ask; models, checkpoints and answers are kept in the store.
 
     recipe: settings of a `training.Recipe`.  every: epochs between two looks; 0 for the last one alone.
+    device: that of the draw if not given.
     """
     (name, changes), how = architecture, training.Recipe(**recipe)
     fleet = shadow_models.make(
         name, how, (images.pixels, images.labels), images.keep, model={**changes, "num_classes": 10},
         normalise=data.NORMALISE["cifar10"], seed=images.seed, at=range(every, how.epochs, every) if every else (),
-        queries=("image", "mirror", *training.batches.SHIFTS), device=device,
+        queries=("image", "mirror", *training.batches.SHIFTS), device=device or images.device,
     )  # fmt: skip
     for model in range(len(fleet.keep)):
         shadow_models.train(fleet, model)
