@@ -127,10 +127,10 @@ def one_level(
     looks: dict[str, dict[str, dict[str, float]]] = {"resnet": {}, "swin": {}}
     for family, found in looks.items():
         for arm, (count, how) in arms.items():
-            block, of = shadow_fleets.draw(repeat, 2 * count, models), f"cifar10, {family}, {arm}"
-            said = shadow_fleets.answers(FAMILIES[families][family], block, how, device=device)
+            block, of = shadow_fleets.draw(repeat, 2 * count, models, device=device), f"cifar10, {family}, {arm}"
+            said = shadow_fleets.answers(shadow_fleets.FAMILIES[families][family], block, how)
             yield from said.knows(of)
-            found[arm] = look(said, max(said.logits))
+            found[arm] = shadow_fleets.look(said, max(said.logits))
             yield from ((f"{metric}[{of}, {kind}]", found[arm][metric]) for metric, kind in LEAKS.items())
         del found["mixed"]
     levels = {family: [each["train_test_gap"] for each in found.values()] for family, found in looks.items()}
