@@ -7,8 +7,10 @@ What a widget shows without a kernel is known only at the end of a run, since la
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
+from threading import current_thread
 
 import ipywidgets
 from IPython.display import display
@@ -50,26 +52,17 @@ def leave_pages(seconds: float) -> None:
         display({**one._repr_mimebundle_(), "text/html": html}, raw=True, display_id=one.model_id, update=True)
 
 
-def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop that this code runs on, as in a notebook; None in plain Python."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
 def button(name: str, tip: str, act: Callable[[], None], **layout: str) -> ipywidgets.Button:
     """A button whose clicks are worked on the event loop on which it was made, whatever thread they arrive on.
 
     With some kernels (ipykernel 7.0 to 7.3) JupyterLab's clicks arrive on a thread of their own, beside the cell that runs.
     """
-    button, home = ipywidgets.Button(description=name, tooltip=tip, layout=layout), running_loop()
+    button, maker, loop = ipywidgets.Button(description=name, tooltip=tip, layout=layout), current_thread(), None
+    with contextlib.suppress(RuntimeError):  # plain Python has none
+        loop = asyncio.get_running_loop()
 
     def click(_: ipywidgets.Button) -> None:
-        if home is None or home is running_loop() or not home.is_running():
-            act()
-        else:
-            home.call_soon_threadsafe(act)
+        act() if loop is None or current_thread() is maker else loop.call_soon_threadsafe(act)
 
     button.on_click(click)
     return button
