@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from IPython.display import HTML
@@ -47,7 +48,7 @@ class TwoBells(Explorer):
         there = [*self.own, *self.shadows.flatten().tolist()]
         self.low, self.high = math.floor(min(there) - 1), math.ceil(max(there) + 1)
         places = [round(margin, 1) for margin in np.linspace(self.low, self.high, STEPS).tolist()]
-        controls = dict(zip(CONTROLS, map(tuple, (names, SPREADS, places)), strict=True))
+        controls: dict[str, Any] = dict(zip(CONTROLS, map(tuple, (names, SPREADS, places)), strict=True))
         start = {CONTROLS[-1]: min(places, key=abs)}
         super().__init__(lambda **values: self._draw(*values.values()), start, **controls)
 

@@ -307,7 +307,7 @@ class Board(Live):
         ax.bar(places, bars, color=picture.COLOURS[0], label=f"{players} players")
         who = "all" if players else "one"
         ax.plot(places, max(players, 1) * guessed, "s--", color=picture.COLOURS[1], ms=5, label=f"if {who} guessed")
-        picture.thresholds(ax, None, {f"the paper's mean, {_preferred():g} %": _preferred() / 100 * count})
+        picture.thresholds(ax, {}, {f"the paper's mean, {_preferred():g} %": _preferred() / 100 * count})
         ax.set_xticks(places)
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
         told = ", ".join(f"{n} with {k}" for k, n in enumerate(bars) if n) or "none yet"

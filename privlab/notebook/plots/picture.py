@@ -83,14 +83,14 @@ def column(name: str, values: Values, log: bool = False) -> np.ndarray:
     return array
 
 
-def thresholds(ax: Axes, across: Mapping[str, float] | None, upright: Mapping[str, float] | None) -> None:
+def thresholds(ax: Axes, across: Mapping[str, float], upright: Mapping[str, float]) -> None:
     """Thin lines below the data: across the chart at label -> y, named on its right, and upright at label -> x, named above it."""
     line: dict[str, Any] = {"color": "#555555", "linestyle": (0, (1, 1)), "linewidth": 1.2, "zorder": 1}
     text: dict[str, Any] = {"textcoords": "offset points", "fontsize": 10}
-    for label, y in (across or {}).items():
+    for label, y in across.items():
         ax.axhline(y, **line)
         ax.annotate(textwrap.fill(label, 12), (1, y), (4, 0), ax.get_yaxis_transform(), va="center", **text)
-    for label, x in (upright or {}).items():
+    for label, x in upright.items():
         ax.axvline(x, **line)
         ax.annotate(label, (x, 1), (0, 2), ax.get_xaxis_transform(), ha="center", va="bottom", **text)
 
