@@ -99,7 +99,7 @@ def _control(name: str, values: Sequence[Hashable], value: Hashable) -> ipywidge
     return (ipywidgets.ToggleButtons if len(values) <= 4 else ipywidgets.Dropdown)(**common)
 
 
-def _kind(values: Sequence[Hashable]) -> pages.Kind:
+def _kind(values: Sequence[Hashable]) -> str:
     """What control such values have: a box to tick for (False, True), which 0 and 1 equal and are not; a slider for numbers."""
     if any(isinstance(value, bool) for value in values):
         return "box" if [*values] == [False, True] else "menu"

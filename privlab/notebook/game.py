@@ -72,8 +72,6 @@ class Game(Live):
 
     def page(self, seconds: float, room: int) -> str:
         """Round by round, with the answer folded."""
-        if not self.rounds:
-            return str(self.words.value)
         folded = [
             f"{one.shown}<details><summary>{self.ask} Look it up</summary>{html.escape(self.answers[one.right])}. {one.told}</details>"
             for one in self.rounds

@@ -7,7 +7,7 @@ import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from IPython import get_ipython
 
@@ -27,21 +27,17 @@ TURN = (
     " one.setAttribute('aria-valuetext', word); one.parentElement.nextElementSibling.textContent = word; });"
 )
 
-Kind = Literal["slider", "menu", "box"]
 Setting = tuple[int, ...]  # the position of each control, counted from 0
 
 
 @dataclass(frozen=True)
 class Control:
-    """What a reader moves: its label, the words at its positions, and the position at which it rests.
-
-    kind: "box" has the positions "no" and "yes".
-    """
+    """What a reader moves: its label, the words at its positions, the position at which it rests; a "slider", "menu" or "box"."""
 
     label: str
     options: tuple[str, ...]
     rest: int = 0
-    kind: Kind = "slider"
+    kind: str = "slider"
 
     def tag(self) -> str:
         """The HTML; a control that cannot be moved is told in words."""
@@ -57,9 +53,8 @@ class Control:
             bar = f'<input type="range" {mark} style="vertical-align:middle;width:20em;max-width:38vw">'
             inside = f'<label style="flex:0 1 auto">{label} {bar}</label><output aria-hidden="true">{word}</output>'
         else:
-            choices = "".join(
-                f'<option value="{n}"{" selected" * (n == self.rest)}>{one}</option>' for n, one in enumerate(words)
-            )
+            chosen = [" selected" * (n == self.rest) for n in range(len(words))]
+            choices = "".join(f'<option value="{n}"{chosen[n]}>{one}</option>' for n, one in enumerate(words))
             menu = f'<select {mark} style="max-width:100%">{choices}</select>'
             inside = f'<label style="max-width:100%">{label} {menu}</label>'
         return f"<div {ROW}>{inside}</div>"

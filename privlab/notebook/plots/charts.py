@@ -217,16 +217,12 @@ def published(table: str, rows: Mapping[str, str], **where: str) -> dict[str, fl
     """The paper's numbers for the rows of a chart: published("zhang2024_table5", {"Swin": "Swin-T"}, metric="psnr", dataset="CIFAR10").
 
     table: as `ledger.papers.tables` names it.  rows: label -> what the paper's row is called, in any of its columns.
-    where: column -> what stands in it, until each row is the only one.  Raises ValueError for a row that none or several of its lines fit.
+    where: column -> what stands in it, until each row is the only one.  Raises ValueError for one that none or several lines fit.
     """
     frame = ledger.papers.table(table)
     for column, value in where.items():
         frame = frame[frame[column] == value]
-    found = {label: frame.loc[(frame == name).any(axis=1), "mean"] for label, name in rows.items()}
-    if wrong := [label for label, means in found.items() if len(means) != 1]:
-        several = f"{len(found[wrong[0]])} rows of {table} with {where} are called {rows[wrong[0]]!r}"
-        raise ValueError(f"{several}; name one, by {', '.join(frame.columns[:3])}")
-    return {label: float(means.item()) for label, means in found.items()}
+    return {label: float(frame.loc[(frame == name).any(axis=1), "mean"].item()) for label, name in rows.items()}
 
 
 def evidence_lines(
