@@ -12,9 +12,7 @@ from typing import Any
 import ipywidgets
 from IPython.display import display
 
-from privlab.notebook import pages
-from privlab.notebook.live import Live
-from privlab.notebook.pages import Control, Setting
+from privlab.notebook.live import Control, Live, Setting, as_html, turning
 
 
 class Explorer(Live):
@@ -59,7 +57,7 @@ class Explorer(Live):
         if len(frames) < math.prod(map(len, places)):
             note += " Where one is missing, the other controls go back."
         shown = {tuple(map(list.index, places, setting)): frames[setting] for setting in sorted(frames)}
-        return pages.turning(controls, shown, note, self.above)
+        return turning(controls, shown, note, self.above)
 
     def frames(self, seconds: float, room: int) -> dict[Setting, str]:
         """HTML by setting: where it rests, then each control moved alone, then together, until time or room is used up.
@@ -75,7 +73,7 @@ class Explorer(Live):
             setting = tuple(map(list.__getitem__, orders, rank))
             values = {name: may[at] for (name, may), at in zip(self.options.items(), setting, strict=True)}
             try:
-                frame = "".join(map(pages.shown, self.drawn(**values)))
+                frame = "".join(map(as_html, self.drawn(**values)))
             except Exception as error:
                 at = ", ".join(f"{name}={value!r}" for name, value in values.items())
                 raise RuntimeError(f"an explorer at {at}: {type(error).__name__}: {error}") from error

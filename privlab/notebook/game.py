@@ -12,8 +12,7 @@ import ipywidgets
 
 from privlab.notebook import sheet
 from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.live import WRAP, Live, button
-from privlab.notebook.pages import Control, turned
+from privlab.notebook.live import WRAP, Control, Live, button, turned
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import time
 import pytest
 from markup import Page
 
-from privlab.notebook import live, pages, widgets
+from privlab.notebook import live, widgets
 
 pytestmark = pytest.mark.usefixtures("shell", "no_widgets_of_other_tests")
 WORDS, NUMBERS = ("a", "b", "c"), tuple(range(9))
@@ -69,9 +69,9 @@ def test_a_setting_that_fails_is_named_and_words_stay_words_on_a_page_that_touch
     box = widgets.explore(lambda a, b: 1 / (2 - a * b), a=(0, 1), b=(1, 2))
     with pytest.raises(RuntimeError, match=r"^an explorer at a=1, b=2: ZeroDivisionError: division by zero$"):
         box.page(600, 10**6)
-    control = pages.Control("way <b>", ("a", 'b "quoted"', "c"), 1, "menu")
-    page = pages.turning([control], {(0,): "one", (1,): "other", (2,): "third"}, "a note")
+    control = live.Control("way <b>", ("a", 'b "quoted"', "c"), 1, "menu")
+    page = live.turning([control], {(0,): "one", (1,): "other", (2,): "third"}, "a note")
     (script,) = (one["oninput"] for _, one in Page(page).tags if "oninput" in one)
     assert not Page(page).all("b") and "document" not in script and "//" not in page  # nor fetches
-    assert pages.shown(widgets.Sentence("**a** < b")).startswith("<p><strong>a</strong>")
-    assert pages.shown([1, "<"]) == "<pre>[1, &#x27;&lt;&#x27;]</pre>"
+    assert live.as_html(widgets.Sentence("**a** < b")).startswith("<p><strong>a</strong>")
+    assert live.as_html([1, "<"]) == "<pre>[1, &#x27;&lt;&#x27;]</pre>"
