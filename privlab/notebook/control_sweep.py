@@ -37,7 +37,7 @@ def sweep() -> list[str]:
                     control.click() if trait == "click" else setattr(control, trait, value)
                 except Exception as error:  # what a callback of observe() raises comes straight through
                     caught.append(error)
-                at = "a click" if trait == "click" else getattr(control, "label", None) or value
+                at = getattr(control, "label", None) or value
                 failures |= {f"{name} at {at}: {type(e).__name__}: {e}": e for e in caught if e is not None}
                 caught.clear()
             moved += [name] * bool(positions)
@@ -51,16 +51,13 @@ def sweep() -> list[str]:
 def _positions(control: w.Widget) -> list[tuple[str, Any]]:
     """(trait, value) of each position to try, the present one last; empty for what is not a control."""
     if isinstance(control, w.Button):
-        return [("click", None)]
+        return [("click", "a click")]
     if labels := getattr(control, "_options_labels", ()):
         each = range(len(labels)) if len(labels) <= EVERY else (0, len(labels) - 1)
         return [("index", at) for at in (*each, control.index)]
-    if isinstance(control, w.Checkbox):
-        ends: list[Any] = [False, True]
-    elif isinstance(control, w.IntRangeSlider):
+    ends: list[Any] = [False, True] if isinstance(control, w.Checkbox) else []
+    if isinstance(control, w.IntRangeSlider):
         ends = [(control.min, control.min), (control.min, control.max), (control.max, control.max)]
     elif isinstance(control, w.IntSlider | w.FloatSlider):
         ends = [control.min, control.max]
-    else:
-        return []
-    return [("value", value) for value in (*ends, control.value)]
+    return [("value", value) for value in (*ends, control.value)] if ends else []

@@ -12,20 +12,22 @@ from typing import Any
 import ipywidgets
 from IPython.display import display
 
-from privlab.notebook import pages
-from privlab.notebook.live import Live
-from privlab.notebook.pages import Control, Setting
+from privlab.notebook.live import Control, Live, Setting, as_html, turning
 
 
 class Explorer(Live):
-    """Controls, and what a function returns for their values below them; what was drawn once is not drawn again."""
+    """A control for each argument of `draw`, and what it returns for their values below them, drawn again at each change."""
 
     def __init__(
-        self, draw: Callable[..., object], options: Mapping[str, tuple[Hashable, ...]], start: Mapping[str, Hashable], above: str = ""
+        self, draw: Callable[..., object], start: Mapping[str, Hashable] | None = None, *, above: str = "", **controls: Sequence[Hashable]
     ) -> None:  # fmt: skip
-        """options: name of a control -> the values that it may take.  start: the value of each with which it begins.
+        """controls: argument name -> the values it may take: a slider for numbers, buttons for words, a menu for many words, a box to tick
+            for (False, True).
 
-        above: HTML that stands above whatever is drawn.
+        start: values to begin with; the first of each if not given.  above: HTML that stands above whatever is drawn.
+        What was drawn once is kept, so going back answers at once: return all that is to be seen, several things as a tuple. What `draw`
+        prints or displays by itself is seen the first time only.
+        An exception inside `draw` shows in the output, where the headless runner looks for it too.
         """
 
         @cache
@@ -33,19 +35,13 @@ class Explorer(Live):
             shown = draw(**values)
             return shown if isinstance(shown, tuple) else (shown,)
 
-        self.drawn, self.options, self.above = drawn, options, above
-        self.start: Setting = tuple(values.index(start[name]) for name, values in options.items())
-        self.settings = math.prod(map(len, options.values()))
-        self.controls = {name: _control(name, values, start[name]) for name, values in options.items()}
+        self.drawn, self.options, self.above = drawn, controls, above
+        begin = {name: values[0] for name, values in controls.items()} | dict(start or {})
+        self.start = tuple(list(values).index(begin[name]) for name, values in controls.items())
+        self.settings = math.prod(map(len, controls.values()))
+        self.controls = {name: _control(name, values, begin[name]) for name, values in controls.items()}
         output = ipywidgets.interactive_output(lambda **values: display(*drawn(**values)), self.controls)
         super().__init__([*self.controls.values(), *[ipywidgets.HTML(above)] * bool(above), output])
-
-    def at(self, setting: Setting) -> tuple[object, ...]:
-        """What is drawn at a setting."""
-        return self.drawn(**self._values(setting))
-
-    def _values(self, setting: Setting) -> dict[str, Hashable]:
-        return {name: values[at] for (name, values), at in zip(self.options.items(), setting, strict=True)}
 
     def page(self, seconds: float, room: int) -> str:
         """The settings that were drawn, behind HTML controls that have their positions."""
@@ -61,7 +57,7 @@ class Explorer(Live):
         if len(frames) < math.prod(map(len, places)):
             note += " Where one is missing, the other controls go back."
         shown = {tuple(map(list.index, places, setting)): frames[setting] for setting in sorted(frames)}
-        return pages.turning(controls, shown, note, self.above)
+        return turning(controls, shown, note, self.above)
 
     def frames(self, seconds: float, room: int) -> dict[Setting, str]:
         """HTML by setting: where it rests, then each control moved alone, then together, until time or room is used up.
@@ -75,10 +71,11 @@ class Explorer(Live):
             if time.thread_time() - began >= seconds:
                 break
             setting = tuple(map(list.__getitem__, orders, rank))
+            values = {name: may[at] for (name, may), at in zip(self.options.items(), setting, strict=True)}
             try:
-                frame = "".join(map(pages.shown, self.at(setting)))
+                frame = "".join(map(as_html, self.drawn(**values)))
             except Exception as error:
-                at = ", ".join(f"{name}={value!r}" for name, value in self._values(setting).items())
+                at = ", ".join(f"{name}={value!r}" for name, value in values.items())
                 raise RuntimeError(f"an explorer at {at}: {type(error).__name__}: {error}") from error
             room -= len(frame)
             if made and room < 0:
@@ -88,26 +85,7 @@ class Explorer(Live):
         return made
 
 
-def explore(
-    draw: Callable[..., object], start: dict[str, Hashable] | None = None, **controls: Sequence[Hashable]
-) -> Explorer:
-    """A control for each argument of `draw`, and what it returns for their values below them, drawn again at each change.
-
-    controls: argument name -> the values it may take: a slider for numbers, buttons for words, a menu for many words, a box to tick for
-        (False, True).
-    start: values to begin with; the first of each if not given.  What was drawn once is kept, so going back answers at once:
-        return all that is to be seen, several things as a tuple. What `draw` prints or displays by itself is seen the first time only.
-    An exception inside `draw` shows in the output, where the headless runner looks for it too.
-    Raises ValueError for a start that is none of the values.
-    """
-    options = {name: tuple(values) for name, values in controls.items()}
-    start = {name: values[0] for name, values in options.items()} | (start or {})
-    if wrong := [name for name, value in start.items() if value not in options.get(name, ())]:
-        raise ValueError(f"start: {wrong[0]}={start[wrong[0]]!r} is none of {options.get(wrong[0], [*options])}")
-    return Explorer(draw, options, start)
-
-
-def _control(name: str, values: tuple[Hashable, ...], value: Hashable) -> ipywidgets.Widget:
+def _control(name: str, values: Sequence[Hashable], value: Hashable) -> ipywidgets.Widget:
     label = name.replace("_", " ")
     if _kind(values) == "box":
         return ipywidgets.Checkbox(value=bool(value), description=label, indent=False)
@@ -119,7 +97,7 @@ def _control(name: str, values: tuple[Hashable, ...], value: Hashable) -> ipywid
     return (ipywidgets.ToggleButtons if len(values) <= 4 else ipywidgets.Dropdown)(**common)
 
 
-def _kind(values: Sequence[Hashable]) -> pages.Kind:
+def _kind(values: Sequence[Hashable]) -> str:
     """What control such values have: a box to tick for (False, True), which 0 and 1 equal and are not; a slider for numbers."""
     if any(isinstance(value, bool) for value in values):
         return "box" if [*values] == [False, True] else "menu"
@@ -129,3 +107,6 @@ def _kind(values: Sequence[Hashable]) -> pages.Kind:
 def _order(count: int, rest: int) -> list[int]:
     """So many positions in the order of their drawing: where a control rests, then by halving: 0, 8, 4, 2, 6 of nine."""
     return sorted(range(count), key=lambda at: (at != rest, f"{at:016b}"[::-1]))
+
+
+explore = Explorer

@@ -12,8 +12,7 @@ import ipywidgets
 
 from privlab.notebook import sheet
 from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.live import WRAP, Live, button
-from privlab.notebook.pages import Control, turned
+from privlab.notebook.live import WRAP, Control, Live, button, turned
 
 
 @dataclass(frozen=True)
@@ -72,8 +71,6 @@ class Game(Live):
 
     def page(self, seconds: float, room: int) -> str:
         """Round by round, with the answer folded."""
-        if not self.rounds:
-            return str(self.words.value)
         folded = [
             f"{one.shown}<details><summary>{self.ask} Look it up</summary>{html.escape(self.answers[one.right])}. {one.told}</details>"
             for one in self.rounds

@@ -13,7 +13,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -78,13 +78,20 @@ class Guess(Live):
         form = f'<form class="privlab-prediction" method="dialog" data-name="{html.escape(self.name)}">'
         return f"{form}<fieldset><legend>{html.escape(self.question)}</legend>{self.form}</fieldset></form>"
 
-    def against(self, right: float | str | Iterable[str] | None) -> Sentence:
+    def against(self, right: Any) -> Sentence:
         """A sentence that says what is right and what the reader had, and keeps both; on a page, a place in which it compares a guess.
 
         right: a number, or options, of which each counts where one was to be picked; NaN or None where it is not measured yet.
         Raises ValueError for what is no option.
         """
-        told, result = self._chosen(right) if self.options else self._measured(right)
+        told: Any
+        if self.options:
+            wanted = {right} if isinstance(right, str) else set(right or ())
+            due = sorted(wanted, key=self.options.index)
+            told, result = None if right is None else due, f"The answer: {_listed(due, 'and' if self.many else 'or')}."
+        else:  # JSON has no infinite number
+            told = None if math.isnan(right) else float(right) if math.isfinite(right) else str(right)
+            result = text("Measured: {} {}", float(right), self.unit).rstrip() + "."
         if told is None:
             result, comparison = "This is not measured yet.", "Your guess is kept." * (self.value is not None)
         elif self.value is None:
@@ -96,19 +103,6 @@ class Guess(Live):
             about = f'data-name="{self.name}" data-right="{html.escape(json.dumps(told))}"'
             return Sentence(f'{result}\n\n<div class="privlab-answer" {about}></div>')
         return Sentence(f"{result} {comparison}".strip())
-
-    def _measured(self, right: Any) -> tuple[float | str | None, str]:
-        """A number as it is kept, and in words; JSON has no infinite one."""
-        told = None if math.isnan(right) else float(right) if math.isfinite(right) else str(right)
-        return told, text("Measured: {} {}", float(right), self.unit).rstrip() + "."
-
-    def _chosen(self, right: Any) -> tuple[list[str] | None, str]:
-        """The right options as they are kept, and in words."""
-        wanted = {right} if isinstance(right, str) else set(right or ())
-        if strangers := wanted.difference(self.options):
-            raise ValueError(f"right={strangers}: no option of {self.question!r}; there are {', '.join(self.options)}")
-        due = [option for option in self.options if option in wanted]
-        return None if right is None else due, f"The answer: {_listed(due, 'and' if self.many else 'or')}."
 
     def _compared(self, right: Any) -> str:
         """How the guess compares with what is right, as it is kept."""

@@ -76,21 +76,18 @@ def _table(judgements: Sequence[Judgement], caption: str = "") -> str:
 def _row(j: Judgement) -> str:
     report, claim = ledger.report, j.claim
     told, _, scope = report.verdict(j).partition(", ")
+    source = f"the paper ({claim.where}): {plain(report.printed(claim))}"
+    if claim.paper == "privlab" and not claim.numbers:
+        source = "a claim of this book"
     why = [*map(escape, report.reasons(j)), f"compared: <code>{escape(claim.compare)}</code>"]
     why += [escape(f"all of it: {report.ours(j)}"), f"more: <code>{ledger.papers.page(claim.id)}</code> in the book"]
     return (
         f'<tr style="border-top:1px solid #9996"><td style="{CELL};border-left:.5em solid {report.EDGES[j.verdict]}">'
         f"<strong>{report.ICONS[j.verdict]}\u00a0{told}</strong>{f'<br><small>{scope}</small>' if scope else ''}</td>"
         f'<th scope="row" style="{CELL};font-weight:normal">{escape(claim.statement)}<br>'
-        f"<small>{escape(_source(j))}<br>{escape(f'here: {_compared(j)}')}</small>"
+        f"<small>{escape(source)}<br>{escape(f'here: {_compared(j)}')}</small>"
         f"<details><summary><small>why</small></summary><small>{'<br>'.join(why)}</small></details></th></tr>"
     )
-
-
-def _source(j: Judgement) -> str:
-    if j.claim.paper == "privlab" and not j.claim.numbers:
-        return "a claim of this book"
-    return f"the paper ({j.claim.where}): {plain(ledger.report.printed(j.claim))}"
 
 
 def _compared(judgement: Judgement) -> str:

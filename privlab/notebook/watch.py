@@ -23,8 +23,7 @@ from privlab import metrics
 from privlab.attacks.gradient_inversion.results import State
 from privlab.notebook import plots, sheet
 from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.live import WRAP, Live, button
-from privlab.notebook.pages import Control, turned
+from privlab.notebook.live import WRAP, Control, Live, button, turned
 from privlab.notebook.plots.picture import COLOURS
 
 BAR = 0.5  # SSIM above which an image counts as recognised

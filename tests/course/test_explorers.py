@@ -7,7 +7,7 @@ import torch
 from scipy.stats import norm
 
 from privlab import metrics
-from privlab.course.lab_02.two_bells import TwoBells, _percent
+from privlab.course.lab_02.two_bells import CONTROLS, TwoBells, _percent
 from privlab.course.lab_09 import morphing
 from privlab.course.lab_10 import experiments as micro_designs
 from privlab.course.lab_10.switchboard import Switchboard
@@ -31,7 +31,7 @@ def test_the_bells_are_those_of_the_shadow_models_alone_and_the_ratio_that_of_tw
     by_hand = norm.logpdf(2.0, 4, 2**0.5) - norm.logpdf(2.0, -2, 2**0.5)
     assert slider.ratio(0, "per-example", 2.0) == pytest.approx(by_hand) and by_hand > 0
     assert [_percent(margin) for margin in (0, 4, -8, 20)] == ["50%", "98%", "0.034%", "100.0000%"]
-    said, chart, folded = slider.at((0, 1, 12))
+    said, chart, folded = slider.drawn(**dict(zip(CONTROLS, ("A: ship", "of this picture alone", 2.0), strict=True)))
     assert said.startswith("The victim is 88% sure (margin +2.0): ")
     assert "The ratio says **a member**, the threshold **a member**" in said
     assert "The picture is a member." in folded
@@ -42,8 +42,8 @@ def test_a_step_has_the_facts_of_the_papers_network_says_what_is_gone_and_frames
     assert morphing.facts(1).parameters == pytest.approx(23.53, abs=0.01)  # a ResNet-50 with ten classes
     assert morphing.facts(14).parameters == pytest.approx(27.83, abs=0.01)  # a ConvNeXt-T with ten classes
     assert morphing.facts(9).multiplications == morphing.facts(10).multiplications  # activations multiply nothing
-    morph = morphing.Morph({n: TRUTH.lerp(BLANK, 1 - n / 20) for n in range(1, 15)}, TRUTH)
-    pages = {n: morph.at((n - 1,))[0].data for n in (1, 8, 9, 10, 14)}
+    morph = morphing.Morph({n: TRUTH.lerp(BLANK, 1 - n / 20) for n in (1, 8, 9, 10)}, TRUTH)
+    pages = {n: morph.drawn(step=n)[0].data for n in morph.found}
     assert "Here it begins." in pages[1]
     assert "gone: GELU, GELU" in pages[10] and "<strong>new" not in pages[10]
     assert "the stem" in pages[8] and "gone: ReLU, maximum of 3 x 3, stride 2" in pages[8]
@@ -58,7 +58,7 @@ def test_a_setting_of_the_switches_makes_its_network_is_ranked_and_has_an_effect
     shares = {(0, 0): 0.2, (0, 1): 0.4, (1, 0): 0.6, (1, 1): 0.9}  # how much of the photograph was found
     board = Switchboard(9, switches, words, {one: BLANK.lerp(TRUTH, share) for one, share in shares.items()}, TRUTH)
     assert board.ranked == [(0, 0), (0, 1), (1, 0), (1, 1)] and board.said((1, 0)) == "none behind it, BatchNorm"
-    (panel,) = board.at((1, 1))
+    (panel,) = board.drawn(**dict.fromkeys(board.options, True))
     assert "number 4 of 4 from the left" in panel.data and "<strong>changed: </strong>LayerNorm" in panel.data
     db = {one: metrics.psnr(image, TRUTH).item() for one, image in board.found.items()}
     assert board.effects["addition"] == pytest.approx((db[1, 0] + db[1, 1] - db[0, 0] - db[0, 1]) / 2)

@@ -60,19 +60,15 @@ def test_the_end_counts_the_reader_the_attack_and_guessing():
     assert re.findall(r"you: (\w+); attack: \w+</", game.sheet.value) == ["right" if x else "wrong" for x in good]
 
 
-def line_up(seed=0):
-    """Flat grey pictures: found faces and photographs of ten people, each as grey as their number says."""
-    levels = torch.linspace(0, 1, 10).view(10, 1, 1, 1).expand(-1, 1, 8, 8).clone()
-    return LineUp(levels, levels, torch.arange(10) < 4, seed)
-
-
 def test_every_round_has_its_person_among_six_different_ones_and_the_end_counts_reader_guessing_and_judge():
-    games = [line_up(seed) for seed in range(10)]
-    assert {one.right for game in games for one in game.rounds} == set(range(6))
-    for one in games[0].rounds:
+    levels = (
+        torch.linspace(0, 1, 10).view(10, 1, 1, 1).expand(-1, 1, 8, 8).clone()
+    )  # ten people, grey as their number says
+    game, other = (LineUp(levels, levels, torch.arange(10) < 4, seed) for seed in (0, 1))
+    assert len({one.right for one in game.rounds + other.rounds}) > 3
+    for one in game.rounds:
         found, *photographs = re.findall(r'src="([^"]+)"', one.shown)
         assert len(set(photographs)) == 6 and photographs[one.right] == found
-    game = games[0]
     for k, one in enumerate(game.rounds):
         game.answer(one.right if k < 2 else (one.right + 1) % 6)
     named = sum(person < 4 for person in game.people)
@@ -81,9 +77,9 @@ def test_every_round_has_its_person_among_six_different_ones_and_the_end_counts_
 
 
 def test_the_cases_are_judged_claims_about_one_number_and_a_ruling_is_held_beside_the_rules():
-    judged = ledger.judgements()
-    cases = referee.cases(judged, number=9, seed=3)
-    assert len({case.judgement.claim.id for case in cases}) == len(cases) == 9
+    judged = ledger.judgements("05")
+    cases = referee.cases(judged, number=4, seed=3)
+    assert len({case.judgement.claim.id for case in cases}) == len(cases) == 4
     for case in cases:
         if case.judgement.verdict != "inconclusive":  # what is decided lies where its verdict says
             assert (case.low < case.values.mean() < case.high) == (case.judgement.verdict == "reproduced")

@@ -65,7 +65,6 @@ def poincare(z, t, below=0.0):
 
 
 STEM = ["pos_embed", "patch_embed.proj.weight"]
-HALVES = ((0, 1), (0.5, 0.5))  # lab 07's eq. 5
 SAID = [  # exercise, answer, what is said of it; nothing of a right one
     ("00.enough", {*STEM, "head.bias"}, "'head.bias' is not needed"),
     ("02.four_bugs", attack(train=True), "wrong mode"),
@@ -84,7 +83,6 @@ SAID = [  # exercise, answer, what is said of it; nothing of a right one
     ("06.twin", lambda image: image.roll(4, dims=-1), "move whole patches"),
     ("06.twin", lambda image: torch.cat([image[..., :8], image[..., :24]], -1), "a bag of patches"),
     ("07.stages", {"gradients": [[0, 1], [0.5, 0.5]], "statistics": ((0, 0), (0.25, 0), (0.5, 1))}, ""),
-    ("07.stages", {"gradients": HALVES, "statistics": ...}, kit.OPEN),
     ("07.registration", lambda m: torch.tensor((m - m.mean(0)).flatten(1).norm(dim=1).tolist()), "still zero"),
     ("07.registration", lambda m: (m.detach() - m.mean(0)).flatten(1).norm(dim=1), "driven *away*"),
     ("08.fewest", {"blocks.0.attn.qkv.weight"}, "subspace finds the image in these 150,528 numbers"),

@@ -36,13 +36,8 @@ def test_what_an_observer_raises_or_interact_and_a_button_swallow_is_found_with_
     control.observe(lambda change: [0][change["new"]], "value")
     w.interact(lambda k: 1 / (k - 5), k=(0, 5))
     w.Button(description="go").on_click(lambda button: {}["missing"])
-    with pytest.raises(RuntimeError) as error:
+    told = "grain at coarse: IndexError: list index.*k at 5: ZeroDivisionError.*go at a click: KeyError: 'missing'"
+    with pytest.raises(RuntimeError, match=told) as error:
         sweep()
-    told = (
-        "grain at coarse: IndexError: list index",
-        "k at 5: ZeroDivisionError",
-        "go at a click: KeyError: 'missing'",
-    )
-    assert all(says in str(error.value) for says in told)
     assert isinstance(error.value.__cause__, IndexError)  # its traceback shows the line
     assert control.value == 0 and shell.showtraceback == before

@@ -35,10 +35,6 @@ def tick(guess, *options):
         box.value = box.description in options
 
 
-def kept():
-    return json.loads(Path("guesses.json").read_text(encoding="utf-8"))
-
-
 def test_a_guess_counts_once_the_slider_was_moved_or_is_said_to_stand_right():
     guess = number()
     assert guess.value is None and "No guess was given" in guess.against(40)
@@ -55,22 +51,17 @@ def test_one_option_is_picked():
     assert guess.value == "Swin" and guess.against("Swin") == "The answer: Swin. That is what you said."
     assert guess.against(["Swin", "ViT"]) == "The answer: Swin or ViT. You said Swin: right."
     assert guess.against("ViT") == "The answer: ViT. You said Swin: what did you assume that does not hold here?"
-    with pytest.raises(ValueError, match="right={'Mamba'}: no option of 'Which leak.'; there are ResNet, Swin"):
+    with pytest.raises(ValueError, match="Mamba"):
         guess.against(["Swin", "Mamba"])
 
 
-@pytest.mark.parametrize(
-    ("right", "told"),
-    [
-        ({"ViT", "Swin"}, "The answer: Swin and ViT. That is what you said."),
-        (["ConvNeXt", "Swin"], "You said Swin and ViT: ViT is not right, and you missed ConvNeXt."),
-        ([], "The answer: none of them. You said Swin and ViT: Swin and ViT are not right."),
-    ],
-)
-def test_several_options_are_ticked(right, told):
+def test_several_options_are_ticked():
     guess = which()
     tick(guess, "ViT", "Swin")
-    assert guess.value == ["Swin", "ViT"] and told in guess.against(right)
+    assert guess.value == ["Swin", "ViT"]
+    assert guess.against({"ViT", "Swin"}) == "The answer: Swin and ViT. That is what you said."
+    assert "You said Swin and ViT: ViT is not right, and you missed ConvNeXt." in guess.against(["ConvNeXt", "Swin"])
+    assert guess.against([]) == "The answer: none of them. You said Swin and ViT: Swin and ViT are not right."
 
 
 def test_a_reopened_lab_shows_the_guesses_again():
@@ -89,10 +80,10 @@ def test_who_has_seen_the_answer_guesses_no_more_and_what_is_not_measured_yet_is
     assert guess.against(math.nan) == which().against(None) == "This is not measured yet."
     guess.controls[0].value = 20
     assert guess.against(math.nan) == "This is not measured yet. Your guess is kept."
-    assert "right" not in kept()["04_race"]["how-far"]
+    assert "right" not in Path("guesses.json").read_text(encoding="utf-8")
     guess.against(np.float64(70.0))
     guess.controls[0].value = 70
-    (row,) = kept()["04_race"].values()
+    (row,) = json.loads(Path("guesses.json").read_text(encoding="utf-8"))["04_race"].values()
     assert (row["guess"], row["right"], row["unit"], row["question"]) == (20, 70, "dB", "How far?")
     assert number().value == 20
 
@@ -124,11 +115,11 @@ def test_a_headless_run_neither_writes_nor_shows_what_a_reader_kept_and_leaves_a
     assert right(slider.against(math.nan)) == ("how-far", "This is not measured yet.", None)
 
 
-@pytest.mark.parametrize("content", ["{", '{"04_race": {"which-leak": {}}}'])
-def test_a_damaged_file_stops_no_lab(content):
-    Path("guesses.json").write_text(content, encoding="utf-8")
-    tick(which(), "Swin")
-    assert which().value == ["Swin"]
+def test_a_damaged_file_stops_no_lab():
+    for content in ("{", '{"04_race": {"which-leak": {}}}'):
+        Path("guesses.json").write_text(content, encoding="utf-8")
+        tick(which(), "Swin")
+        assert which().value == ["Swin"]
 
 
 def test_a_page_without_a_kernel_has_the_question_as_a_form():

@@ -39,7 +39,6 @@ def two(steps=6):
 def test_it_stands_at_its_start_and_a_step_is_as_many_steps_of_each():
     race = two()
     assert race.line == "step 0 · paused · SSIM above 0.5: none yet"
-    assert [b.description for b in race.children[1].children] == ["Play", "Pause", "Step", "Restart"]
     race.moves[2].click()
     assert {state.step for state in race.states.values()} == {2}
     third = BLANK + (TRUTH - BLANK) / 3
@@ -84,30 +83,26 @@ def test_an_exception_in_a_search_is_shown_and_raised():
     assert race.failure.outputs[0]["evalue"] == "the <b>network</b> broke" and all(b.disabled for b in race.moves)
     race.restart()
     assert not race.ended
-    with pytest.raises(ValueError, match=r"for a truth \(1, 3, 16, 16\)"):
-        watch({"a": lambda: way([BLANK])}, torch.zeros(1, 3, 16, 16))
 
 
 async def until(condition):
-    for _ in range(12_000):
-        if condition():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it did not happen")
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.005)
 
 
 def test_play_and_pause_between_any_two_states_and_one_plays_at_a_time(shell):
     async def work():
-        alone = watch({"one": lambda: towards(500)}, TRUTH, stride=400)
+        alone = watch({"one": lambda: towards(100)}, TRUTH, stride=80)
         alone.play()
         assert "playing" in alone.line
         await until(lambda: alone.states["one"].step > 0)
         alone.pause()
         stood = alone.states["one"].step
         await asyncio.sleep(0.1)
-        assert alone.states["one"].step == stood < 400 and "paused" in alone.line
+        assert alone.states["one"].step == stood < 80 and "paused" in alone.line
         alone.play()
-        other = two(steps=400)  # the cell was run again
+        other = two(steps=40)  # the cell was run again
         assert "paused" in alone.line
         other.play()
         await until(lambda: other.states["open"].step > 0)
@@ -139,15 +134,10 @@ p = widgets.watch({"one": search}, torch.zeros(1, 3, 12, 12))
 """
 
 
-@pytest.fixture
-def client():
+def test_pause_gets_through_while_it_plays_in_a_kernel_where_clicks_arrive_on_a_thread_of_their_own(request):
     manager, client = start_new_kernel()
-    yield client
-    client.stop_channels()
-    manager.shutdown_kernel(now=True)
+    request.addfinalizer(lambda: (client.stop_channels(), manager.shutdown_kernel(now=True)))
 
-
-def test_pause_gets_through_while_it_plays_in_a_kernel_where_clicks_arrive_on_a_thread_of_their_own(client):
     def ask(expression, code=""):
         content = client.execute(code, user_expressions={"it": expression}, reply=True, timeout=30)["content"]
         assert content["status"] == "ok", content

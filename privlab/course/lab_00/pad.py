@@ -19,8 +19,7 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from privlab.notebook import pages
-from privlab.notebook.live import WRAP, Live, button
+from privlab.notebook.live import WRAP, Live, as_html, button
 
 CELLS, PIXELS, SIDE = 28, 12, 224  # cells a side, CSS pixels of a cell, and pixels a side of the image
 INKS = {"black": "k", "red": "r", "yellow": "y", "green": "g", "blue": "b", "white": "."}
@@ -89,14 +88,14 @@ class Pad(Live):
 
     def hand_over(self) -> None:
         try:
-            self.result.value = pages.shown(self.send(self.image))
+            self.result.value = as_html(self.send(self.image))
         except Exception as error:  # nobody sees what a click raises
             self._say(f"{type(error).__name__}: {error}")
             raise
 
     def page(self, seconds: float, room: int) -> str:
         """What comes back of the sheet as it is."""
-        return f"{pages.shown(self.send(self.image))}<p>In the notebook you draw your own.</p>"
+        return f"{as_html(self.send(self.image))}<p>In the notebook you draw your own.</p>"
 
     def _take(self, photograph: Tensor | None, name: str) -> None:
         """From now on Send hands over this photograph, or the drawing, which is called so."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from IPython.display import HTML
@@ -47,9 +48,9 @@ class TwoBells(Explorer):
         there = [*self.own, *self.shadows.flatten().tolist()]
         self.low, self.high = math.floor(min(there) - 1), math.ceil(max(there) + 1)
         places = [round(margin, 1) for margin in np.linspace(self.low, self.high, STEPS).tolist()]
-        controls = dict(zip(CONTROLS, map(tuple, (names, SPREADS, places)), strict=True))
-        start = dict(zip(CONTROLS, (names[0], next(iter(SPREADS)), min(places, key=abs)), strict=True))
-        super().__init__(lambda **values: self._draw(*values.values()), controls, start)
+        controls: dict[str, Any] = dict(zip(CONTROLS, map(tuple, (names, SPREADS, places)), strict=True))
+        start = {CONTROLS[-1]: min(places, key=abs)}
+        super().__init__(lambda **values: self._draw(*values.values()), start, **controls)
 
     def ratio(self, one: int, kind: str, margin: float) -> float:
         """The logarithm of the likelihood ratio at this margin, of the picture number `one` of those shown."""

@@ -9,7 +9,7 @@ from privlab.attacks.gradient_inversion import objectives
 from privlab.leak import Leak, observe
 from privlab.models import april as april_vit
 from privlab.models.forward import Gradients
-from privlab.notebook.kit import OPEN, function, pick
+from privlab.notebook.kit import OPEN, function
 
 
 def twin(answer: Callable) -> Iterator[str]:
@@ -66,7 +66,7 @@ def _stays(curve: list, bar: float) -> int | None:
 
 
 CURVE = [(0, 8.0), (10, 14.5), (20, 11.0), (30, 15.0), (40, 16.0)]
-steps = pick(
+steps = function(
     _stays,
     [(CURVE, 14.0), (CURVE, 15.0), (CURVE, 5.0), (CURVE, 20.0), ([*CURVE, (50, 12.0)], 14.0)],
     {

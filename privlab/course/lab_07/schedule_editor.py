@@ -13,8 +13,7 @@ from privlab import metrics
 from privlab.attacks.gradient_inversion.results import State
 from privlab.attacks.gradient_inversion.search import Stages
 from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.live import Live
-from privlab.notebook.pages import Control, turned
+from privlab.notebook.live import Control, Live, turned
 from privlab.notebook.watch import Watch, watch
 
 Span = tuple[int, int]  # percent of the run from which, and up to which, a term counts

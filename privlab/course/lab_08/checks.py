@@ -11,7 +11,7 @@ from privlab import metrics
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.leak import Leak, observe
 from privlab.models import april
-from privlab.notebook.kit import function, pick
+from privlab.notebook.kit import function
 
 # fmt: off
 LAYERS = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
@@ -24,7 +24,7 @@ def _chosen(names: list[str], first: int, last: int) -> set[str]:
     return {f"blocks.{k}.attn.{layer}.weight" for k in range(first - 1, last) for layer in ("qkv", "proj")} & {*names}
 
 
-select = pick(
+select = function(
     _chosen,
     [(NAMES, 2, 2), (NAMES, 5, 8), (NAMES, 1, 12), (NAMES, 10, 11)],
     {

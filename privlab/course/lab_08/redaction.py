@@ -11,8 +11,7 @@ from torch import Tensor
 from privlab import metrics
 from privlab.notebook import sheet
 from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.live import WRAP, Live, button
-from privlab.notebook.pages import Control, turned
+from privlab.notebook.live import WRAP, Control, Live, button, turned
 
 RECOGNISED = 0.5  # SSIM: above it an image is called recognised, as in lab 04
 BUDGETS = {"15%": 0.15, "50%": 0.5, "90%": 0.9}  # shares of all numbers that may be struck out
@@ -41,7 +40,7 @@ class Desk(Live):
         self.boxes = {name: ipywidgets.Checkbox(description=words, **look) for name, words in shares.items()}
         for control in (self.budget, *self.boxes.values()):
             control.observe(lambda _: self._count(), "value")
-        self.send = button("Send the rest", "All attacks are run on what is sent", self._send)
+        self.send = button("Send the rest", "All attacks are run on what is sent", lambda: self.redact(self._struck()))
         self.send.add_class(SKIP)  # a search takes seconds: too long for a sweep of the controls
         title = ipywidgets.HTML(sheet.paragraph("Tick what you strike out:"))
         rows = ipywidgets.HBox([*self.boxes.values()], layout=WRAP)
@@ -85,9 +84,6 @@ class Desk(Live):
 
     def _struck(self) -> frozenset[str]:
         return frozenset(name for name, box in self.boxes.items() if box.value)
-
-    def _send(self) -> None:
-        self.redact(self._struck())
 
     def _count(self) -> None:
         struck, budget = self._struck(), self.budget.value

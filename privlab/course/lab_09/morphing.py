@@ -47,7 +47,7 @@ class Morph(Explorer):
         """found: step, 1 (ResNet-50) to 14 (ConvNeXt-T) in order -> image, (1, 3, height, width) in [0, 1].  truth: the photograph."""
         self.found, self.truth = {step: image.cpu() for step, image in found.items()}, truth.cpu()
         self.ssim = {step: metrics.ssim(image, self.truth).item() for step, image in self.found.items()}
-        super().__init__(self._step, {"step": tuple(found)}, {"step": 1}, thumbs(self.found.values()))
+        super().__init__(self._step, above=thumbs(self.found.values()), step=tuple(found))
 
     def _step(self, step: int) -> HTML:
         told, before, place = facts(step), facts(max(1, step - 1)), PLACES.get(step, BLOCK)

@@ -35,8 +35,8 @@ class Switchboard(Explorer):
         self.ranked = sorted(found, key=self.ssim.__getitem__)
         self.off = self.layers((0,) * len(switches))
         labels = [f"{name}: {off} → {on}" for name, (off, on) in words.items()]
-        ticks, images = dict.fromkeys(labels, (False, True)), thumbs([self.found[one] for one in self.ranked])
-        super().__init__(self._setting, ticks, dict.fromkeys(labels, False), images)
+        ticks: dict[str, Any] = dict.fromkeys(labels, (False, True))
+        super().__init__(self._setting, above=thumbs([self.found[one] for one in self.ranked]), **ticks)
 
     @property
     def effects(self) -> dict[str, float]:

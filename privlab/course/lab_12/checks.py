@@ -10,7 +10,7 @@ from torch import Tensor
 from privlab.attacks.model_inversion import losses
 from privlab.defences.regularisers import divergence
 from privlab.metrics import tradeoff
-from privlab.notebook.kit import function, in_turn, keeps, pick
+from privlab.notebook.kit import function, in_turn, keeps
 
 # fmt: off
 Pair = tuple[float, float]  # task accuracy, attack accuracy
@@ -46,7 +46,7 @@ def _unbeaten(beats: Callable[[Pair, Pair], bool]) -> Callable[[dict[str, Pair]]
     return lambda points: {n for n in points if not any(beats(points[m], points[n]) for m in points.keys() - {n})}
 
 
-front = pick(
+front = function(
     tradeoff.front,
     [(points,) for points in PLANES],
     {

@@ -18,7 +18,8 @@ import hashlib
 import html
 import json
 import secrets
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -33,7 +34,8 @@ from torch import Tensor
 
 from privlab.compute.files import guarded, visible, write_atomic
 from privlab.ledger import papers
-from privlab.notebook import game, plots, sheet
+from privlab.notebook import plots, sheet
+from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.live import WRAP, Live, button
 from privlab.notebook.plots import picture
 
@@ -64,12 +66,11 @@ class Study:
 
     def __init__(self, pairs: Sequence[Sequence[Tensor]], names: Sequence[str], seconds: int = 60) -> None:
         """pairs: images (1 or 3, height, width) in [0, 1], or bytes.  names: of the networks.  seconds: for a pair."""
-        self.names, self.seconds = names, seconds
+        self.names, self.seconds, self.count = names, seconds, len(pairs)
         batches = (torch.stack([_as_bytes(image) for image in images]) for images in zip(*pairs, strict=True))
         self.batches = dict(zip(PICTURES, batches, strict=True))  # (pairs, channels, height, width)
         self.file = safetensors.torch.save(self.batches, {"study": json.dumps({"names": names, "seconds": seconds})})
         self.digest = hashlib.sha256(self.file).hexdigest()
-        self.count = len(pairs)
 
     def save(self, path: Path | str) -> None:
         """Write it into one file, to be handed out."""
@@ -81,16 +82,16 @@ class Study:
         return {name: batch[pair] / 255 for name, batch in parts}
 
 
+def _as_bytes(image: Tensor) -> Tensor:
+    return (image.cpu().clamp(0, 1) * 255).round().byte() if image.is_floating_point() else image.cpu()
+
+
 def load(path: Path | str) -> Study:
     """A study that `Study.save` wrote.  Raises ValueError for a file that is damaged, or no study."""
     guard = guarded(path, "is no study that can be read here", "ask for it again")
     with guard, safetensors.safe_open(path, framework="pt") as file:
         pairs = zip(*map(file.get_tensor, PICTURES), strict=True)
         return Study([*pairs], **json.loads(file.metadata()["study"]))
-
-
-def _as_bytes(image: Tensor) -> Tensor:
-    return (image.cpu().clamp(0, 1) * 255).round().byte() if image.is_floating_point() else image.cpu()
 
 
 def begin(study: Study) -> pd.DataFrame:
@@ -103,11 +104,6 @@ def begin(study: Study) -> pd.DataFrame:
     left = draw.permutation((np.arange(count) + draw.integers(2)) % 2)  # 0 or 1, in turn, and then shuffled
     sides = {"left": names[left], "right": names[1 - left], "pair": draw.permutation(count)}
     return pd.DataFrame(sides).assign(study=study.digest, player=secrets.token_hex(8), choice=None, seconds=np.nan)
-
-
-def keep(game: pd.DataFrame, folder: Path | str) -> None:
-    """Write a game that is over into the folder."""
-    write_atomic(Path(folder) / f"{game.player[0]}.json", game.to_json(orient="records", indent=1).encode())
 
 
 def games(study: Study, folder: Path | str) -> tuple[list[pd.DataFrame], list[str]]:
@@ -163,41 +159,62 @@ def summary(study: Study, games: Sequence[pd.DataFrame]) -> str:
     )
 
 
-class Game(game.Game):
+class Game(Live):
     """A target, two reconstructions, so many seconds: which one is closer? Nothing happens before Start is clicked.
 
-    `table` is the game, as `begin` makes it; there are rounds while it is played, and after its end.
+    `table` is the game, as `begin` makes it, and `place` the row whose pair is on show; there are such once it has begun.
     """
 
     def __init__(self, study: Study, folder: Path | str = FOLDER) -> None:
         """study: the pairs, and the seconds for each.  folder: where games are kept."""
         self.study, self.folder = study, folder
-        super().__init__([], dict(zip(SIDES, SIDES, strict=True)), ASKED)
-        self.row.layout = WIDE
-        for one in self.row.children:
-            one.layout.width, one.tooltip = "50%", f"The {one.description} picture is closer"
+        self.words, self.sheet = ipywidgets.HTML(self._rules()), ipywidgets.HTML()
+        tip = "The {} picture is closer"
+        sides = [button(side, tip.format(side), partial(self.answer, side), width="50%") for side in SIDES]
+        self.row = ipywidgets.HBox(sides, layout=WIDE)
+        self.again = button("Start", "The same rounds from the beginning", self.restart)
+        for each in (*sides, self.again):
+            each.add_class(SKIP)  # a sweep of the controls must not play
+        super().__init__([self.words, self.again])
 
     def restart(self) -> None:
         """Draw the pairs and their sides, show the first, and let the time run."""
-        self.table = begin(self.study)
-        self.rounds = [game.Round(self._pair(place), None) for place in self.table.index]
-        super().restart()
+        self.table, self.again.description = begin(self.study), "New game"
+        self._show(0)
 
-    def answer(self, says: Hashable) -> None:
-        """Answer for the pair on show: "left" or "right", which count as no answer once its time is over.  Nothing where no pair is."""
-        if self.played:
+    def answer(self, side: str) -> None:
+        """Answer for the pair on show: "left" or "right", which count as no answer once its time is over.  Nothing after the last."""
+        if self.place == self.study.count:
             return
-        took, place = monotonic() - self.shown, len(self.said)
-        side = says if took <= self.study.seconds else None
-        self.table.loc[place, "choice"] = self.table.loc[place, side] if side else None
-        self.table.loc[place, "seconds"] = round(min(took, self.study.seconds), 2)
-        super().answer(side)
+        took, limit = monotonic() - self.shown, self.study.seconds
+        self.table.loc[self.place, "choice"] = self.table.loc[self.place, side] if took <= limit else None
+        self.table.loc[self.place, "seconds"] = round(min(took, limit), 2)
+        missed = "No answer in time for the last pair. " * (took > limit)
+        self._show(self.place + 1, missed)
 
     def page(self, seconds: float, room: int) -> str:
         return f"{self.words.value}<p>The game is played in the notebook.</p>"
 
-    @property
-    def score(self) -> str:
+    def _show(self, place: int, missed: str = "") -> None:
+        """The pair whose turn it is, or at the end what the game has given."""
+        self.place = place
+        if place < self.study.count:
+            words = f"{missed}<b>Pair {place + 1} of {self.study.count}.</b> {ASKED}"
+            self.words.value, self.sheet.value = sheet.paragraph(words, status=True), self._pair(place)
+            self.children = [self.words, self.sheet, self.row]
+            self.shown = monotonic()
+            return
+        lost = ""
+        try:
+            file = Path(self.folder) / f"{self.table.player[0]}.json"
+            write_atomic(file, self.table.to_json(orient="records", indent=1).encode())
+        except OSError as error:  # a folder of the class may be full, or closed
+            lost = sheet.paragraph(html.escape(f"Your answers could not be kept: {error.strerror}."))
+        board = Board(self.study, self.folder)  # which takes its time, so it is drawn before anything changes
+        self.words.value, self.sheet.value = lost + self._score(), self._pairs()
+        self.children = [self.words, self.sheet, board, self.again]
+
+    def _score(self) -> str:
         """What the answers show, and what they cannot."""
         told = self.table.choice.count()
         low, high = binom.ppf([0.025, 0.975], told, 0.5).astype(int)
@@ -211,7 +228,7 @@ class Game(game.Game):
         }
         return "".join(f"<h4>{name}</h4>{sheet.paragraph(html.escape(text))}" for name, text in parts.items())
 
-    def over(self) -> str:
+    def _pairs(self) -> str:
         """Which was which, pair by pair, and what was chosen."""
         shown = ""
         for pair, choice in zip(self.table.pair, self.table.choice, strict=True):
@@ -219,28 +236,6 @@ class Game(game.Game):
             images = zip(self.study.images(pair).values(), titles, strict=True)
             shown += sheet.row(sheet.named(image[None], title) for image, title in images)
         return f"<h4>The pairs</h4>{shown}<h4>Everybody in this folder</h4>"
-
-    def _show(self) -> None:
-        """The rules, the pair whose turn it is, or what the game has given."""
-        self.again.description = "New game" if self.rounds else "Start"
-        if not self.rounds:
-            self.words.value, self.children = self._rules(), [self.words, self.again]
-        elif self.played:
-            lost = ""
-            try:
-                keep(self.table, self.folder)
-            except OSError as error:  # a folder of the class may be full, or closed
-                lost = sheet.paragraph(html.escape(f"Your answers could not be kept: {error.strerror}."))
-            board = Board(self.study, self.folder)  # which takes its time, so it is drawn before anything changes
-            self.words.value, self.sheet.value = lost + self.score, self.over()
-            self.children = [self.words, self.sheet, board, self.again]
-        else:
-            place = len(self.said)
-            missed = "No answer in time for the last pair. " * (self.said[-1:] == [None])
-            words = f"{missed}<b>Pair {place + 1} of {len(self.rounds)}.</b> {self.ask}"
-            self.words.value, self.sheet.value = sheet.paragraph(words, status=True), self.rounds[place].shown
-            self.children = [self.words, self.sheet, self.row]
-            self.shown = monotonic()
 
     def _rules(self) -> str:
         lines = [
@@ -307,7 +302,7 @@ class Board(Live):
         ax.bar(places, bars, color=picture.COLOURS[0], label=f"{players} players")
         who = "all" if players else "one"
         ax.plot(places, max(players, 1) * guessed, "s--", color=picture.COLOURS[1], ms=5, label=f"if {who} guessed")
-        picture.thresholds(ax, None, {f"the paper's mean, {_preferred():g} %": _preferred() / 100 * count})
+        picture.thresholds(ax, {}, {f"the paper's mean, {_preferred():g} %": _preferred() / 100 * count})
         ax.set_xticks(places)
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
         told = ", ".join(f"{n} with {k}" for k, n in enumerate(bars) if n) or "none yet"

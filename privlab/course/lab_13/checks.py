@@ -5,7 +5,7 @@ import operator
 from collections.abc import Callable
 from functools import partial
 
-from privlab.notebook.kit import function, pick
+from privlab.notebook.kit import function
 
 # fmt: off
 deviation = function(
@@ -67,7 +67,7 @@ def _cheapest(rows: dict, level: float, holds: Callable = operator.le, by: Calla
     return min(holding, key=lambda name: by(rows[name]), default=None)
 
 
-cheapest = pick(
+cheapest = function(
     _cheapest,
     [(ROWS, 20.0), (GAINS, 14.0), (EQUAL, 18.0), (ROWS, 10.0)],
     {

@@ -13,8 +13,7 @@ from torch import Tensor
 from privlab import metrics
 from privlab.notebook import sheet
 from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.live import WRAP, Live, button
-from privlab.notebook.pages import Control, turned
+from privlab.notebook.live import WRAP, Control, Live, button, turned
 
 TWO, BLUE, RED = "two players", "you are Blue", "you are Red"
 ROUNDS = 4

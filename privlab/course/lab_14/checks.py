@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, stdtr, stdtrit  # scipy.stats takes 2 s to import
 
-from privlab.notebook.kit import OPEN, each, function, in_turn, one, pick
+from privlab.notebook.kit import OPEN, each, function, in_turn, one
 
 # fmt: off
 REPEATS = [(np.array(values), bar) for values, bar in (  # each slip turns a verdict in one of them at least
@@ -26,7 +26,7 @@ def _verdict(values: Any, bar: float, ddof: int = 1, root: float = 0.5, side: in
     return "reproduced" if share >= 0.95 else "not reproduced" if share <= 0.05 else "inconclusive"
 
 
-verdict = pick(
+verdict = function(
     _verdict,
     REPEATS,
     {
@@ -99,7 +99,7 @@ def _holm(p: dict, level: float = 0.05, bar: Callable = lambda m, k: 1 / (m - k)
     return set(itertools.takewhile(below.get, below) if stop else filter(below.get, below))
 
 
-holm = pick(
+holm = function(
     _holm,
     FAMILIES,
     {

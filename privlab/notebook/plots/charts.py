@@ -32,9 +32,9 @@ def lines(
     ylabel: str,
     alt: str,
     log: str = "",
-    thresholds: Mapping[str, float] | None = None,
-    xthresholds: Mapping[str, float] | None = None,
-    live: Mapping[str, Sequence[Values]] | None = None,
+    thresholds: Mapping[str, float] = {},
+    xthresholds: Mapping[str, float] = {},
+    live: Mapping[str, Sequence[Values]] = {},
     yours: str = YOURS,
 ) -> Picture:
     """Lines that are told apart by colour, marker and dash.
@@ -52,7 +52,7 @@ def lines(
         ax.plot(x, y, markevery=every, label=name, **LOOKS[n])
         for std in map(np.asarray, spread):
             ax.fill_between(x, y - std, y + std, color=LOOKS[n]["color"], alpha=0.18, linewidth=0)
-        if live and name in live:
+        if name in live:
             ax.plot(*live[name], "^", ms=9, mfc="none", mec=LOOKS[n]["color"], mew=2)
     if live:  # of every line, so in no line's colour
         ax.plot([], [], "^", ms=9, mfc="none", mec="#555555", mew=2, label=yours)
@@ -67,9 +67,9 @@ def dots(
     *,
     xlabel: str,
     alt: str,
-    published: Mapping[str, float] | None = None,
-    live: Mapping[str, Values] | None = None,
-    xthresholds: Mapping[str, float] | None = None,
+    published: Mapping[str, float] = {},
+    live: Mapping[str, Values] = {},
+    xthresholds: Mapping[str, float] = {},
     log: bool = False,
     each: str = "one repeat",
     yours: str = YOURS,
@@ -81,7 +81,6 @@ def dots(
     xthresholds: label -> x, where a thin line is drawn upright and labelled.  each, yours: what the legend calls dots and triangles.
     log: whether the axis of the values is logarithmic; mean and deviation are then those of the logarithms.
     """
-    live, published = live or {}, published or {}
     figure, ax = picture.chart(xlabel, "", "x" * log, height=1.1 + (0.52 if live else 0.44) * len(groups))
     up, down = (0.24, -0.02) if live else (0.14, 0.14)
     scaled, back = (np.log, np.exp) if log else (np.asarray, np.asarray)
@@ -103,7 +102,7 @@ def dots(
     if not log:
         ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))  # few, as long names leave little room
     ax.grid(axis="y", visible=False)
-    picture.thresholds(ax, None, xthresholds)
+    picture.thresholds(ax, {}, xthresholds)
     return picture.render(figure, alt, sample=1.5)
 
 
@@ -177,7 +176,7 @@ def roc(curves: Mapping[str, Sequence[Curve]], *, alt: str, mark: Sequence[float
             thin = look | {"marker": "", "linewidth": width, "label": label}
             ax.step(100 * one.fpr[seen], 100 * one.tpr[seen], where="post", **thin)
     ax.set(xlim=(left, 100), ylim=(left, 100))
-    picture.thresholds(ax, None, {f"FPR {rate:g}%": rate for rate in mark if rate >= left})
+    picture.thresholds(ax, {}, {f"FPR {rate:g}%": rate for rate in mark if rate >= left})
     return picture.render(figure, alt)
 
 
@@ -187,7 +186,7 @@ def evidence(
     rows: Mapping[str, str],
     *,
     xlabel: str,
-    published: Mapping[str, float] | None = None,
+    published: Mapping[str, float] = {},
     log: bool = False,
 ) -> Picture:
     """Every repeat of the evidence as a dot, a row for each name, beside what was just measured; it describes itself.
@@ -202,7 +201,7 @@ def evidence(
     groups = {label: groups.get(label, np.array([])) for label in rows if label in groups or label in live}
     if not groups:
         raise ValueError(f"{kept!r}{NOTHING}")
-    printed = {label: number for label, number in (published or {}).items() if label in groups}
+    printed = {label: number for label, number in published.items() if label in groups}
     spoken = []
     for label, values in groups.items():
         said = [f"{values.mean():.3g} ± {values.std(ddof=1):.2g}"] if len(values) > 1 else [f"{v:.3g}" for v in values]
@@ -218,16 +217,12 @@ def published(table: str, rows: Mapping[str, str], **where: str) -> dict[str, fl
     """The paper's numbers for the rows of a chart: published("zhang2024_table5", {"Swin": "Swin-T"}, metric="psnr", dataset="CIFAR10").
 
     table: as `ledger.papers.tables` names it.  rows: label -> what the paper's row is called, in any of its columns.
-    where: column -> what stands in it, until each row is the only one.  Raises ValueError for a row that none or several of its lines fit.
+    where: column -> what stands in it, until each row is the only one.  Raises ValueError for one that none or several lines fit.
     """
     frame = ledger.papers.table(table)
     for column, value in where.items():
         frame = frame[frame[column] == value]
-    found = {label: frame.loc[(frame == name).any(axis=1), "mean"] for label, name in rows.items()}
-    if wrong := [label for label, means in found.items() if len(means) != 1]:
-        several = f"{len(found[wrong[0]])} rows of {table} with {where} are called {rows[wrong[0]]!r}"
-        raise ValueError(f"{several}; name one, by {', '.join(frame.columns[:3])}")
-    return {label: float(means.item()) for label, means in found.items()}
+    return {label: float(frame.loc[(frame == name).any(axis=1), "mean"].item()) for label, name in rows.items()}
 
 
 def evidence_lines(
@@ -238,7 +233,7 @@ def evidence_lines(
     xlabel: str,
     ylabel: str,
     log: str = "",
-    thresholds: Mapping[str, float] | None = None,
+    thresholds: Mapping[str, float] = {},
 ) -> Picture:
     """Mean and standard deviation of the evidence along an axis, a line for each label, with the reader's own points.
 

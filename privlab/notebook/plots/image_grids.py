@@ -24,7 +24,7 @@ def side_by_side(*images: Tensor, titles: Sequence[str], alt: str) -> Picture:
 
 
 def images(
-    rows: Mapping[str, Tensor], alt: str, captions: Mapping[str, Sequence[str]] | None = None, smooth: bool = False
+    rows: Mapping[str, Tensor], alt: str, captions: Mapping[str, Sequence[str]] = {}, smooth: bool = False
 ) -> Picture:
     """Batches of images, a titled row each (more than eight wrap), for instance the truth above what was recovered.
 
@@ -32,7 +32,7 @@ def images(
     captions: row title -> one line an image, such as its PSNR; rows may be missing.
     smooth: enlarge without the edges of pixels, among which nobody sees a face.
     """
-    return _grid({title: batch.split(1) for title, batch in rows.items()}, captions or {}, alt, smooth)
+    return _grid({title: batch.split(1) for title, batch in rows.items()}, captions, alt, smooth)
 
 
 def tiles(strip: np.ndarray, side: int) -> Tensor:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from cycler import cycler
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 from torch import Tensor
@@ -83,14 +82,14 @@ def column(name: str, values: Values, log: bool = False) -> np.ndarray:
     return array
 
 
-def thresholds(ax: Axes, across: Mapping[str, float] | None, upright: Mapping[str, float] | None) -> None:
+def thresholds(ax: Axes, across: Mapping[str, float], upright: Mapping[str, float]) -> None:
     """Thin lines below the data: across the chart at label -> y, named on its right, and upright at label -> x, named above it."""
     line: dict[str, Any] = {"color": "#555555", "linestyle": (0, (1, 1)), "linewidth": 1.2, "zorder": 1}
     text: dict[str, Any] = {"textcoords": "offset points", "fontsize": 10}
-    for label, y in (across or {}).items():
+    for label, y in across.items():
         ax.axhline(y, **line)
         ax.annotate(textwrap.fill(label, 12), (1, y), (4, 0), ax.get_yaxis_transform(), va="center", **text)
-    for label, x in (upright or {}).items():
+    for label, x in upright.items():
         ax.axvline(x, **line)
         ax.annotate(label, (x, 1), (0, 2), ax.get_xaxis_transform(), ha="center", va="bottom", **text)
 
@@ -101,21 +100,16 @@ def render(figure: Figure, alt: str, sample: float = 3.2) -> Picture:
     sample: how long the legend draws a look, in heights of a letter: 3.2 shows a dash, 1.5 is enough for a mark.
     """
     for axis in (figure.axes[0].xaxis, figure.axes[0].yaxis):
-        if axis.get_scale() == "log":
-            _plain_decades(axis)
+        if axis.get_scale() == "log":  # powers of ten as plain numbers, and between them others where these are few
+            low, high = axis.get_view_interval()
+            between = range(1, 10) if high < 4 * low else (1, 2, 5) if high < 30 * low else (1,)
+            axis.set_major_locator(LogLocator(subs=between))
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_locator(NullLocator())  # small ticks take as long to draw as all the rest of a figure
     _legend_above(figure, sample)
     file = io.BytesIO()
     figure.savefig(file, format="webp", dpi=DPI, pil_kwargs={"lossless": True, "method": 1, "quality": 20})
     return Picture(img(file, alt, round(figure.get_figwidth() * 96)), alt)
-
-
-def _plain_decades(axis: Axis) -> None:
-    """Ticks of a log axis as numbers that everybody reads: powers of ten, and between them others where these are few."""
-    low, high = axis.get_view_interval()
-    between = range(1, 10) if high < 4 * low else (1, 2, 5) if high < 30 * low else (1,)
-    axis.set_major_locator(LogLocator(subs=between))
-    axis.set_major_formatter("{x:g}")
-    axis.set_minor_locator(NullLocator())  # small ticks take as long to draw as all the rest of a figure
 
 
 def _legend_above(figure: Figure, sample: float) -> None:

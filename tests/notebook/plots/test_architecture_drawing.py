@@ -25,15 +25,6 @@ def test_marks_by_hand(new, old_marks, new_marks):
     assert architecture_drawing.marks(OLD, new) == (old_marks, new_marks)
 
 
-@pytest.mark.parametrize("number", [*morph.STEPS][1:])
-def test_something_is_marked_where_the_blocks_of_a_step_differ_and_the_rest_is_the_same(number):
-    stacks = [morph.outline(morph.build(n, width=0.05, depths=(2, 2, 2, 2))) for n in (number - 1, number)]
-    told = architecture_drawing.marks(*stacks)
-    assert any(map(any, told)) == (stacks[0] != stacks[1])
-    kept = [[layer for layer, mark in zip(*one, strict=True) if not mark] for one in zip(stacks, told, strict=True)]
-    assert kept[0] == kept[1]
-
-
 def test_the_block_of_a_step_stands_beside_the_one_before_and_is_told_in_words():
     drawn = plots.morph_block(10)
     page = Page(drawn.html)

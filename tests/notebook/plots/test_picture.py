@@ -54,8 +54,7 @@ def test_it_has_its_alt_text_fits_the_column_is_legible_and_no_words_touch(name,
     ((tag, attributes),) = Page(drawn._repr_html_()).tags
     assert repr(drawn).startswith(alt) and tag == "img" and attributes["alt"] == alt
     size = Image.open(io.BytesIO(base64.b64decode(re.search(r"webp;base64,([^\"]+)", drawn.html)[1]))).size
-    assert "width:480px" in drawn.html and size[0] == 720  # sharp on a fine screen
-    assert drawn == DRAW[name](alt) and not pyplot.get_fignums()
+    assert "width:480px" in drawn.html and size[0] == 720 and not pyplot.get_fignums()  # sharp on a fine screen
     figure, seen = figures[0], shown(figures[0])
     for text in seen:
         box = text.get_window_extent()
