@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import NamedTuple
 
-from privlab.ledger.comparison import each, names, parse
+from privlab.ledger.comparison import names, value
 from privlab.ledger.judging import MEASURING, NOT_REPRODUCED, REPRODUCED, SCOPES, VERDICTS, Judgement
 from privlab.ledger.papers import Claim, entries
 
@@ -54,29 +54,27 @@ def count(judgements: Sequence[Judgement]) -> str:
 
 
 def _answer(firm: Sequence[Judgement], looked: Sequence[Judgement]) -> str:
-    """One of ANSWERS, by the claims that were chosen before a look at the data, and those that were chosen after one."""
-    orders, equals = (
-        {j.verdict for j in firm if _of_equality(j.claim) == alike} - {MEASURING} for alike in (False, True)
+    orders, equals, after = (
+        {j.verdict for j in some} - {MEASURING}
+        for some in ([j for j in firm if not _alike(j.claim)], [j for j in firm if _alike(j.claim)], looked)
     )
-    after = {j.verdict for j in looked} - {MEASURING}
-    if not orders | equals:
-        return "undecided" if after else MEASURING
     if orders and equals == {REPRODUCED} and REPRODUCED not in orders:
         return "equal"
     found, decided = orders or equals, {REPRODUCED, NOT_REPRODUCED}
     if found & decided and decided <= found | after:
         return "mixed"
-    return "yes" if found == {REPRODUCED} else "no" if found == {NOT_REPRODUCED} else "undecided"
+    if found | after == set():
+        return MEASURING
+    return {(REPRODUCED,): "yes", (NOT_REPRODUCED,): "no"}.get((*found,), "undecided")
+
+
+def _alike(claim: Claim) -> bool:
+    """Whether it says that two things differ by less than a margin: `abs(difference) < margin`, which holds where all are alike."""
+    same = (dict.fromkeys(names(claim.compare), each) for each in (0.0, 1e3))
+    return claim.compare.startswith("abs(") and all(value(claim.compare, values) for values in same)
 
 
 def _counts(claims: Sequence[Judgement]) -> str:
-    """How many have which verdict, in which scope."""
-    found = Counter((j.verdict, j.scope) for j in claims)
-    kinds = [kind for kind in product(VERDICTS, (*SCOPES, "")) if found[kind]]
-    return ", ".join(f"{found[v, scope]} {v}" + f" ({scope})" * bool(scope) for v, scope in kinds)
-
-
-def _of_equality(claim: Claim) -> bool:
-    """Whether it says that two things differ by less than a margin: `abs(difference) < margin`, which holds where all are alike."""
-    alike = (dict.fromkeys(names(claim.compare), value) for value in (0.0, 1e3))
-    return claim.compare.startswith("abs(") and all(each(parse(claim.compare), values) for values in alike)
+    found = Counter((j.verdict, f" ({j.scope})" if j.scope else "") for j in claims)
+    order = product(VERDICTS, [*(f" ({scope})" for scope in SCOPES), ""])
+    return ", ".join(f"{found[kind]} {''.join(kind)}" for kind in order if found[kind])
