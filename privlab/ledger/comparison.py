@@ -2,10 +2,8 @@
 
 `psnr[a] > psnr[b] + 1 and abs(ssim[a] - ssim[b]) < 0.1` joins atoms, each of which says that one number is above another, at least as
 large, or equal. An extreme stands alone on its side, and is taken apart: min(a, b) > c and c > max(a, b) are `and`, max(a, b) > c and
-c > min(a, b) are `or`; abs(x) is max(x, -x).
+c > min(a, b) are `or`; c > abs(x) is c > x and x + c > 0.
 """
-
-from __future__ import annotations
 
 import ast
 import math
@@ -23,8 +21,9 @@ OPERATIONS: dict[type, np.ufunc] = {
 }  # fmt: skip
 
 
-def names(*texts: str) -> list[str]:
-    """What has to be measured for these comparisons, in order of appearance."""
+def names(*of: str | ast.expr) -> list[str]:
+    """What has to be measured for these comparisons, or sides of them, in order of appearance."""
+    texts = (one if isinstance(one, str) else ast.unparse(one) for one in of)
     return list(dict.fromkeys(found[0] for text in texts for found in NAME.finditer(text)))
 
 
@@ -35,38 +34,28 @@ def parse(text: str) -> ast.expr:
 
 
 def _apart(node: ast.expr) -> ast.expr:
+    def joined(joint: ast.boolop, *triples: Any) -> ast.expr:
+        return ast.BoolOp(joint, [_apart(ast.Compare(a, [op], [b])) for a, op, b in triples])
+
     match node:
         case ast.BoolOp(op, parts):
             return ast.BoolOp(op, [*map(_apart, parts)])
-        case ast.Compare(left, ops, rest):
-            chain = [_compared(a, op, b) for a, op, b in zip([left, *rest], ops, rest, strict=False)]
-            return chain[0] if len(chain) == 1 else ast.BoolOp(ast.And(), chain)
+        case ast.Compare(left, [_, _, *_] as ops, rest):
+            return joined(ast.And(), *zip([left, *rest], ops, rest, strict=False))
+        case ast.Compare(left, [ast.Lt() | ast.LtE() as op], [right]):
+            return _apart(ast.Compare(right, [ast.Gt() if isinstance(op, ast.Lt) else ast.GtE()], [left]))
+        case ast.Compare(ast.Call(ast.Name("min" | "max" as extreme), parts), [op], [right]):
+            return joined(ast.And() if extreme == "min" else ast.Or(), *((part, op, right) for part in parts))
+        case ast.Compare(left, [op], [ast.Call(ast.Name("min" | "max" as extreme), parts)]):
+            return joined(ast.And() if extreme == "max" else ast.Or(), *((left, op, part) for part in parts))
+        case ast.Compare(left, [op], [ast.Call(ast.Name("abs"), [x])]):
+            return joined(ast.And(), (left, op, x), (ast.BinOp(x, ast.Add(), left), op, ast.Constant(0.0)))
     return node
-
-
-def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr) -> ast.expr:
-    match left, op, right:
-        case _, ast.Lt() | ast.LtE(), _:
-            return _compared(right, ast.Gt() if isinstance(op, ast.Lt) else ast.GtE(), left)
-        case ast.Call(ast.Name("min" | "max" as extreme), parts), _, _:
-            joint = ast.And() if extreme == "min" else ast.Or()
-            return ast.BoolOp(joint, [_compared(part, op, right) for part in parts])
-        case _, _, ast.Call(ast.Name("min" | "max" as extreme), parts):
-            joint = ast.And() if extreme == "max" else ast.Or()
-            return ast.BoolOp(joint, [_compared(left, op, part) for part in parts])
-        case ast.Call(ast.Name("abs"), [x]), _, _:  # -x > c is 0 > x + c
-            below = ast.Compare(ast.Constant(0.0), [op], [ast.BinOp(x, ast.Add(), right)])
-            return ast.BoolOp(ast.Or(), [_compared(x, op, right), below])
-        case _, _, ast.Call(ast.Name("abs"), [x]):
-            above = ast.Compare(ast.BinOp(x, ast.Add(), left), [op], [ast.Constant(0.0)])
-            return ast.BoolOp(ast.And(), [_compared(left, op, x), above])
-    return ast.Compare(left, [op], [right])
 
 
 def atoms(tree: ast.expr) -> list[ast.Compare]:
     """Those of a parsed comparison, in their order."""
-    parts = tree.values if isinstance(tree, ast.BoolOp) else ()
-    return [tree] if isinstance(tree, ast.Compare) else [atom for part in parts for atom in atoms(part)]
+    return [tree] if isinstance(tree, ast.Compare) else [atom for part in tree.values for atom in atoms(part)]
 
 
 @np.errstate(all="ignore")
@@ -81,12 +70,10 @@ def value(of: str | ast.expr, values: Mapping[str, Any]) -> Any:
         case ast.Subscript():
             return values[ast.unparse(node)]
         case ast.BinOp(left, op, right) | ast.Compare(left, [op], [right]) if type(op) in OPERATIONS:
-            parts = [left, right]
+            return OPERATIONS[type(op)](value(left, values), value(right, values))
         case ast.BoolOp(op, parts):
-            pass
-        case _:
-            raise ValueError(f"{ast.unparse(node)!r} is outside of the grammar; write numbers, + - * / and metric[key, ...]")
-    return reduce(OPERATIONS[type(op)], [value(part, values) for part in parts])
+            return reduce(OPERATIONS[type(op)], [value(part, values) for part in parts])
+    raise ValueError(f"{ast.unparse(node)!r} is outside of the grammar; write numbers, + - * / and metric[key, ...]")
 
 
 def ranges(compare: str) -> list[tuple[str, float, float]]:
@@ -102,10 +89,10 @@ def ranges(compare: str) -> list[tuple[str, float, float]]:
 
 def _peeled(side: ast.expr) -> tuple[Any, float]:
     """A side without the numbers at its end, and what they add: psnr[a] - 3 is psnr[a] and -3."""
+    if not names(side):
+        return None, value(side, {})
     match side:
-        case _ if not names(ast.unparse(side)):
-            return None, value(side, {})
-        case ast.BinOp(left, ast.Add() | ast.Sub() as op, right) if not names(ast.unparse(right)):
+        case ast.BinOp(left, ast.Add() | ast.Sub() as op, right) if not names(right):
             rest, end = _peeled(left)
             return rest, OPERATIONS[type(op)](end, value(right, {}))
     return side, 0.0

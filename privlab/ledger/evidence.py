@@ -6,8 +6,6 @@
 The files are committed, and whoever has them goes on from them. They are only ever appended to.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
@@ -89,26 +87,23 @@ def path(experiment: str, size: str, root: Path | None = None) -> Path:
     return (root or folder()) / size / f"{experiment}.jsonl"
 
 
-def read(
-    experiment: str, size: str, digest: str | None = None, root: Path | None = None, within: range | None = None
-) -> list[Repeat]:
-    """The repeats that are there of a digest (any if not given), in the order of their numbers. Of two lines for one the earlier counts.
-
-    within: their numbers; any if not given.
-    """
-    found = sorted(lines(experiment, size, digest, root).items())
-    return [min(rows, key=lambda row: row.when) for n, rows in found if within is None or n in within]
-
-
 def lines(experiment: str, size: str, digest: str | None = None, root: Path | None = None) -> dict[int, list[Repeat]]:
-    """Every line of this digest, by repeat: at smoke a repeat may have one for each kind of processor."""
+    """Every line of a digest (any if not given), by repeat: at smoke a repeat may have one for each kind of processor."""
     found: dict[int, list[Repeat]] = {}
     for line in _lines(path(experiment, size, root)):
-        with contextlib.suppress(ValueError, TypeError):  # of what a merge or a kill has left: such a repeat is measured again
+        with contextlib.suppress(
+            ValueError, TypeError
+        ):  # what a merge or a kill has left: such a repeat is measured again
             row = Repeat(**json.loads(line))
             if digest in (None, row.digest):
                 found.setdefault(row.repeat, []).append(row)
     return found
+
+
+def read(experiment: str, size: str, digest: str | None = None, root: Path | None = None) -> list[Repeat]:
+    """The repeats that are there, in the order of their numbers. Of two lines for one the earlier counts."""
+    found = lines(experiment, size, digest, root)
+    return [min(found[number], key=lambda row: row.when) for number in sorted(found)]
 
 
 def append(experiment: str, size: str, row: Repeat, root: Path | None = None) -> None:
@@ -116,14 +111,13 @@ def append(experiment: str, size: str, row: Repeat, root: Path | None = None) ->
     for name, value in row.values.items():
         if not (NAME.fullmatch(name) and math.isfinite(value)):
             raise ValueError(f"{name}={value!r} of repeat {row.repeat}: give a finite number, named as in psnr[a, b]")
-    file = path(experiment, size, root)
-    with _locked(file):
-        _add(file, [row])
+    _append(path(experiment, size, root), [row])
 
 
 def registrations(root: Path | None = None) -> list[Registration]:
     """All that was registered, in its order."""
-    return [Registration(**json.loads(line)) for line in dict.fromkeys(_lines((root or folder()) / "registered.jsonl"))]
+    found = dict.fromkeys(_lines((root or folder()) / "registered.jsonl"))
+    return [Registration(**json.loads(line)) for line in found]
 
 
 def register(entries: Iterable[Registration], root: Path | None = None) -> list[Registration]:
@@ -131,34 +125,29 @@ def register(entries: Iterable[Registration], root: Path | None = None) -> list[
 
     Raises ValueError for a further try that does not start behind every repeat that is registered or measured for its size.
     """
-    file, added = (root or folder()) / "registered.jsonl", list[Registration]()
-    with _locked(file):
-        for entry in entries:
-            about = (entry.experiment, entry.size)
-            earlier = [r for r in [*registrations(root), *added] if (r.experiment, r.size) == about]
-            if any((r.digest, r.range) == (entry.digest, entry.range) for r in earlier):
-                continue
-            behind = 1 + max([*lines(*about, root=root), *(r.range[-1] for r in earlier)], default=-1)
-            if earlier and entry.first < behind:
-                raise ValueError(
-                    f"{entry.experiment} at {entry.size}: first={entry.first} begins among repeats that are registered or measured; "
-                    f"a further try begins at {behind} or behind it: Size(..., first={behind})"
-                )
-            added.append(replace(entry, attempt=len(earlier)))
-        _add(file, added)
-    return added
+    kept, new = registrations(root), list[Registration]()
+    for entry in entries:
+        about = (entry.experiment, entry.size)
+        earlier = [r for r in kept + new if (r.experiment, r.size) == about]
+        if any((r.digest, r.range) == (entry.digest, entry.range) for r in earlier):
+            continue
+        behind = 1 + max([*lines(*about, root=root), *(r.range[-1] for r in earlier)], default=-1)
+        if earlier and entry.first < behind:
+            where = f"{entry.experiment} at {entry.size}: first={entry.first} begins among repeats that are registered or measured"
+            raise ValueError(f"{where}; a further try begins at {behind} or behind it: Size(..., first={behind})")
+        new.append(replace(entry, attempt=len(earlier)))
+    if new:
+        _append((root or folder()) / "registered.jsonl", new)
+    return new
 
 
 def _lines(file: Path) -> list[bytes]:
     return file.read_bytes().splitlines() if file.exists() else []
 
 
-def _locked(file: Path) -> FileLock:
-    shared_folder(file.parent)
-    return FileLock(file.with_name(f".{file.name}.lock"), mode=0o666)
-
-
-def _add(file: Path, rows: Iterable[Repeat | Registration]) -> None:
+def _append(file: Path, rows: Iterable[Repeat | Registration]) -> None:
     """Behind the lines that are there, of which a merge or a kill may have torn the last."""
-    added = [json.dumps(asdict(row), ensure_ascii=False).encode() for row in rows]
-    write_atomic(file, b"\\n".join([*_lines(file), *added, b""]))
+    shared_folder(file.parent)
+    with FileLock(file.with_name(f".{file.name}.lock"), mode=0o666):
+        added = [json.dumps(asdict(row), ensure_ascii=False).encode() for row in rows]
+        write_atomic(file, b"\n".join([*_lines(file), *added, b""]))

@@ -6,8 +6,6 @@ refuted makes a claim not tested, one that is undecided inconclusive. Identities
 data, have to hold in every repeat of one experiment; all else is about means.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -88,8 +86,8 @@ def shelf(root: Path | None = None) -> Shelf:
     """What a folder of evidence has, the book's if not given.  Of names that some repeats lack nothing is kept."""
     found: dict[tuple[str, str], list[tuple[evidence.Registration, pd.DataFrame]]] = {}
     for entry in evidence.registrations(root):
-        rows = evidence.read(entry.experiment, entry.size, entry.digest, root, entry.range)
-        table = pd.DataFrame([row.values for row in rows]).dropna(axis="columns")
+        rows = evidence.read(entry.experiment, entry.size, entry.digest, root)
+        table = pd.DataFrame([row.values for row in rows if row.repeat in entry.range]).dropna(axis="columns")
         found.setdefault((entry.experiment, entry.size), []).append((entry, table))
     return found
 
@@ -121,8 +119,7 @@ def judge_by(claim: Claim, one: Try) -> Judgement:
     entries, tables = zip(*one, strict=True)
     size, own, attempt = entries[0].size, all(e.own for e in entries), max(e.attempt for e in entries)
     level, asked = evidence.LEVEL / 2**attempt, names(claim.compare, *claim.needs)
-    measured = [{name: table[name].to_numpy() for name in table} for table in tables]
-    values = {name: repeats for part in measured for name, repeats in part.items()}
+    values = {name: table[name].to_numpy() for table in tables for name in table}
     short = [f"{len(t)} of {e.repeats} repeats of {e.experiment}" for e, t in one if len(t) < e.repeats]
     if short or not values.keys() >= {*asked}:
         missing = " and ".join(short) or f"{', '.join(n for n in asked if n not in values)} not measured"
@@ -134,7 +131,7 @@ def judge_by(claim: Claim, one: Try) -> Judgement:
         if every:
             held = value(text, values)
             return REPRODUCED if held.all() else NOT_REPRODUCED, f"holds in {held.sum()} of {held.size} repeats", None
-        holds, fails, why = rule.p_values(parse(text), measured, claim.people)
+        holds, fails, why = rule.p_values(parse(text), tables, claim.people)
         if holds == fails == 1:
             return INCONCLUSIVE, why, None
         verdict = REPRODUCED if holds < level else NOT_REPRODUCED if fails < level else INCONCLUSIVE

@@ -1,7 +1,5 @@
 """What the four papers print, and the claims that a lab can put to the test; privlab/course/papers/README.md says what the fields mean."""
 
-from __future__ import annotations
-
 import ast
 import math
 from collections import defaultdict
@@ -9,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pandas as pd
 import yaml
@@ -66,7 +64,7 @@ class Printed(NamedTuple):
         return f"{self.name} = {self.mean:g}{spread}{unit}"
 
     @classmethod
-    def of(cls, name: str, cell: Mapping[str, Any], file: str = "", **told: Any) -> Printed:
+    def of(cls, name: str, cell: Mapping[str, Any], file: str = "", **told: Any) -> Self:
         """As a claim names it: a cell of a table, which then is the one source, or a place in prose with its mean."""
         if not file:
             return cls(name, float(told["mean"]), told.get("std"), told.get("unit"), cell["prose"])
@@ -108,7 +106,7 @@ class Claim:
         """Whether the paper's own numbers contradict the comparison, or a part of it that has to hold and has all its numbers in print."""
         tree, known = parse(self.compare), {number.name: number.mean for number in self.numbers}
         parts = tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]
-        return not all(value(part, known) for part in parts if known.keys() >= {*names(ast.unparse(part))})
+        return not all(value(part, known) for part in parts if known.keys() >= {*names(part)})
 
 
 @cache
