@@ -55,7 +55,8 @@ def _apart(node: ast.expr) -> ast.expr:
 
 def atoms(tree: ast.expr) -> list[ast.Compare]:
     """Those of a parsed comparison, in their order."""
-    return [tree] if isinstance(tree, ast.Compare) else [atom for part in tree.values for atom in atoms(part)]
+    parts = tree.values if isinstance(tree, ast.BoolOp) else []
+    return [tree] if isinstance(tree, ast.Compare) else [atom for part in parts for atom in atoms(part)]
 
 
 @np.errstate(all="ignore")

@@ -6,11 +6,11 @@
 The files are committed, and whoever has them goes on from them. They are only ever appended to.
 """
 
-import contextlib
 import json
 import math
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -91,9 +91,7 @@ def lines(experiment: str, size: str, digest: str | None = None, root: Path | No
     """Every line of a digest (any if not given), by repeat: at smoke a repeat may have one for each kind of processor."""
     found: dict[int, list[Repeat]] = {}
     for line in _lines(path(experiment, size, root)):
-        with contextlib.suppress(
-            ValueError, TypeError
-        ):  # what a merge or a kill has left: such a repeat is measured again
+        with suppress(ValueError, TypeError):  # what a merge or a kill has left: such a repeat is measured again
             row = Repeat(**json.loads(line))
             if digest in (None, row.digest):
                 found.setdefault(row.repeat, []).append(row)

@@ -6,10 +6,10 @@ refuted makes a claim not tested, one that is undecided inconclusive. Identities
 data, have to hold in every repeat of one experiment; all else is about means.
 """
 
+from collections import defaultdict, namedtuple
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -28,14 +28,9 @@ EVERY_REPEAT = {"train_acc", "train_accuracy", "training_accuracy"}  # needs abo
 # Registrations that are judged together, one an experiment, each with a row a repeat that is there, a column a name
 Try = Sequence[tuple[evidence.Registration, pd.DataFrame]]
 Shelf = Mapping[tuple[str, str], Try]  # (experiment, size) -> what was registered of it, the first try first
-
-
-class Need(NamedTuple):
-    """A need of a claim, its state, one of `STATES`, and by which numbers."""
-
-    text: str
-    state: str
-    why: str
+Need = namedtuple(
+    "Need", "text state why"
+)  # of a claim: whether it holds, does not hold or is undecided, and by which numbers
 
 
 @dataclass(frozen=True)
@@ -84,11 +79,11 @@ def judgements(lab: str | None = None, root: Path | None = None) -> list[Judgeme
 
 def shelf(root: Path | None = None) -> Shelf:
     """What a folder of evidence has, the book's if not given.  Of names that some repeats lack nothing is kept."""
-    found: dict[tuple[str, str], list[tuple[evidence.Registration, pd.DataFrame]]] = {}
+    found = defaultdict(list)
     for entry in evidence.registrations(root):
         rows = evidence.read(entry.experiment, entry.size, entry.digest, root)
         table = pd.DataFrame([row.values for row in rows if row.repeat in entry.range]).dropna(axis="columns")
-        found.setdefault((entry.experiment, entry.size), []).append((entry, table))
+        found[entry.experiment, entry.size].append((entry, table))
     return found
 
 
@@ -120,10 +115,10 @@ def judge_by(claim: Claim, one: Try) -> Judgement:
     size, own, attempt = entries[0].size, all(e.own for e in entries), max(e.attempt for e in entries)
     level, asked = evidence.LEVEL / 2**attempt, names(claim.compare, *claim.needs)
     values = {name: table[name].to_numpy() for table in tables for name in table}
-    short = [f"{len(t)} of {e.repeats} repeats of {e.experiment}" for e, t in one if len(t) < e.repeats]
-    if short or not values.keys() >= {*asked}:
-        missing = " and ".join(short) or f"{', '.join(n for n in asked if n not in values)} not measured"
-        return Judgement(claim, size, MEASURING, f"{missing} at {size}")
+    short = " and ".join(f"{len(t)} of {e.repeats} repeats of {e.experiment}" for e, t in one if len(t) < e.repeats)
+    lacking = ", ".join(name for name in asked if name not in values)
+    if short or lacking:
+        return Judgement(claim, size, MEASURING, f"{short or f'{lacking} not measured'} at {size}")
     ours = {name: rule.Figure.of(name, values[name]) for name in asked}
 
     def decided(text: str, every: bool) -> tuple[str, str, float | None]:
@@ -152,5 +147,5 @@ def judge_by(claim: Claim, one: Try) -> Judgement:
         for need in needs[::-1]:  # a refuted one speaks before one that is undecided, the first before the others
             if need.state == state:
                 verdict, p, why = outcome, None, f"needs {need.text} {state} ({need.why})"
-    spoken = (scope(own, claim.reading), stands_for, p)
-    return Judgement(claim, size, verdict, why, [*ours.values()], *spoken, (), needs, tables)
+    about = (scope(own, claim.reading), stands_for, p)
+    return Judgement(claim, size, verdict, why, [*ours.values()], *about, needs=needs, tables=tables)

@@ -42,7 +42,7 @@ def table(name: str) -> pd.DataFrame:
     """
     if name not in tables():
         raise ValueError(f"name={name!r} is not a table of the papers; try one of {', '.join(tables())}")
-    kinds, gaps = defaultdict(lambda: str, mean=float, std=float), {"mean": "", "std": ""}
+    kinds, gaps = defaultdict[str, type](lambda: str, mean=float, std=float), {"mean": "", "std": ""}
     return pd.read_csv(_PAPERS / f"{name}.csv", dtype=kinds, na_values=gaps, keep_default_na=False)
 
 

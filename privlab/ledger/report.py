@@ -133,21 +133,15 @@ def in_markdown(text: str) -> str:
 
 def render(judgements: Sequence[Judgement], form: str = "md") -> str:
     """The ledger as a page ("md"), the questions first, or as "csv" with a row a claim."""
-    told = []
-    for j, c in ((j, j.claim) for j in judgements):
+    columns, rows = (
+        ["id", "paper", "statement", "where", "compare", "printed", "ours", "size", "verdict", "p", "why"],
+        [],
+    )
+    for c, j in ((j.claim, j) for j in judgements):
         where = "; ".join(dict.fromkeys([c.where, f"lab {c.lab}"]))  # of ours it is the place
-        row = dict(id=c.id, paper=c.paper, statement=c.statement, where=where, compare=c.compare, printed=printed(c))
-        told.append(
-            row
-            | dict(
-                ours="; ".join(map(str, j.ours)) or "nothing measured",
-                size=j.profile,
-                verdict=verdict(j),
-                p=j.p,
-                why="; ".join(reasons(j)),
-            )
-        )
-    table = pd.DataFrame(told)
+        ours, why = "; ".join(map(str, j.ours)) or "nothing measured", "; ".join(reasons(j))
+        rows.append([c.id, c.paper, c.statement, where, c.compare, printed(c), ours, j.profile, verdict(j), j.p, why])
+    table = pd.DataFrame(rows, columns=columns)
     if form == "csv":
         return table.to_csv(index=False, float_format="%.3g")
     tested, reproduced, certain = holm(judgements)
@@ -157,10 +151,10 @@ def render(judgements: Sequence[Judgement], form: str = "md") -> str:
         "A stand-in speaks of its own size, and not of the paper's.",
     ]
     if asked := headlines(judgements):
-        rows = [["", "question", "answer"], *([str(one.number), one.asks, one.words] for one in asked)]
-        lines += ["", "## What a reader wants answered first", "", *grid(rows)]
+        questions = [["", "question", "answer"], *([str(one.number), one.asks, one.words] for one in asked)]
+        lines += ["", "## What a reader wants answered first", "", *grid(questions)]
     shown = ["statement", "where", "printed", "ours", "verdict", "why", "id"]
-    for paper in (paper for paper in PAPERS if paper in {*table["paper"]}):
-        rows = table.loc[table["paper"] == paper, shown]
-        lines += ["", f"## {in_markdown(PAPERS[paper])}", "", *grid([shown, *rows.to_numpy()])]
+    for paper in filter({*table["paper"]}.__contains__, PAPERS):
+        listed = table.loc[table["paper"] == paper, shown].to_numpy()
+        lines += ["", f"## {in_markdown(PAPERS[paper])}", "", *grid([shown, *listed])]
     return "\n".join(lines) + "\n"

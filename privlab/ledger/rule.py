@@ -76,7 +76,7 @@ def p_values(tree: ast.expr, tables: Sequence[Mapping[str, Any]], people: int = 
     tables: one an experiment, name -> its values, one a repeat.  people: of how many the shares in percent are; 0 if they are not counted.
     A share that is the same in every repeat is then tested exactly, by the binomial distribution, as if each had been asked once.
     """
-    if isinstance(tree, ast.Compare):
+    if not isinstance(tree, ast.BoolOp):
         return _tested(tree, tables, people)
     holds, fails, reasons = zip(*(p_values(part, tables, people) for part in tree.values), strict=True)
     why, k = next(filter(None, reasons), ""), len(reasons)
@@ -86,7 +86,7 @@ def p_values(tree: ast.expr, tables: Sequence[Mapping[str, Any]], people: int = 
 
 
 @np.errstate(all="ignore")
-def _tested(atom: ast.Compare, tables: Sequence[Mapping[str, Any]], people: int) -> tuple[float, float, str]:
+def _tested(atom: Any, tables: Sequence[Mapping[str, Any]], people: int) -> tuple[float, float, str]:
     left, right, asked = atom.left, atom.comparators[0], names(atom)
     logs = of_errors(*asked)
     # of errors it is the gap between the logarithms: they are compared as quotients, and a difference of theirs is not finite below 0
