@@ -114,7 +114,7 @@ def judge_by(claim: Claim, one: Try) -> Judgement:
     entries, tables = zip(*one, strict=True)
     size, own, attempt = entries[0].size, all(e.own for e in entries), max(e.attempt for e in entries)
     level, asked = evidence.LEVEL / 2**attempt, names(claim.compare, *claim.needs)
-    values = {name: table[name].to_numpy() for table in tables for name in table}
+    values = {name: table[name].to_numpy() for table in tables for name in asked if name in table}
     short = " and ".join(f"{len(t)} of {e.repeats} repeats of {e.experiment}" for e, t in one if len(t) < e.repeats)
     lacking = ", ".join(name for name in asked if name not in values)
     if short or lacking:

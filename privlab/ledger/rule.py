@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy import stats
+from scipy.special import bdtr, bdtrc, stdtr, stdtrit  # scipy.stats takes 2 s to import
 
 from privlab.ledger.comparison import names, value
 from privlab.ledger.evidence import EXACT_PSNR
@@ -64,7 +64,7 @@ class Figure(NamedTuple):
         n, without_error = len(rows), sum(exact(name, row) for row in rows)
         rows = np.log(np.maximum(rows, EXACT_ERROR)) if logs else rows
         centre, deviation = rows.mean(), rows.std(ddof=1) if n > 1 else 0.0
-        half = stats.t.ppf(0.975, n - 1) * deviation / n**0.5
+        half = stdtrit(n - 1, 0.975) * deviation / n**0.5
         ends = [centre, deviation, centre - half, centre + half]
         centre, spread, low, high = map(float, np.exp(np.minimum(ends, 700)) if logs else ends)
         return cls(name, centre, spread if n > 1 else None, n, without_error, logs, (low, high) if n > 1 else None)
@@ -101,12 +101,12 @@ def _tested(atom: Any, tables: Sequence[Mapping[str, Any]], people: int) -> tupl
     errors = [0.0 if gap.std() <= TINY * max(1, abs(gap).max()) else gap.std(ddof=1) / len(gap) ** 0.5 for gap in gaps]
     if error := math.hypot(*errors):  # Welch and Satterthwaite; Student's own test for one experiment
         freedom = error**4 / sum(e**4 / (len(gap) - 1) for e, gap in zip(errors, gaps, strict=True))
-        return float(stats.t.sf(mean / error, freedom)), float(stats.t.cdf(mean / error, freedom)), ""
+        return float(stdtr(freedom, -mean / error)), float(stdtr(freedom, mean / error)), ""
     if people and len(asked) == 1 and asked[0].partition("[")[0] in IN_PERCENT:
         share, bar = (left, right) if isinstance(left, ast.Subscript) else (right, left)
         count, bar = value(share, means) * people / 100, value(bar, {}) / 100
         low, high = math.floor(count + TINY), math.ceil(count - TINY)  # whole people, to the side that says less
-        more, less = float(stats.binom.sf(low - 1, people, bar)), float(stats.binom.cdf(high, people, bar))
+        more, less = float(bdtrc(low - 1, people, bar)), float(bdtr(high, people, bar))
         return (more, less, "") if share is left else (less, more, "")
     values = {name: table[name] for table in tables for name in asked if name in table}
     if mean and all(exact(name, number) for name, repeats in values.items() for number in repeats):
