@@ -104,6 +104,8 @@ class Claim:
     @property
     def denied_in_print(self) -> bool:
         """Whether the paper's own numbers contradict the comparison, or a part of it that has to hold and has all its numbers in print."""
+        if not self.numbers:
+            return False
         tree, known = parse(self.compare), {number.name: number.mean for number in self.numbers}
         parts = tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]
         return not all(value(part, known) for part in parts if known.keys() >= {*names(part)})
