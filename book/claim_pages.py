@@ -16,7 +16,7 @@ from dots import Dots
 from markupsafe import Markup
 from sphinx.application import Sphinx
 
-from privlab.ledger import headlines, judging, papers
+from privlab.ledger import judging, papers, report
 from privlab.ledger.comparison import names, ranges, value
 from privlab.ledger.judging import Judgement
 from privlab.ledger.papers import Claim
@@ -40,7 +40,7 @@ def pages(labs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     explained = papers.entries("explanations")
     for why in explained.values():
         why["rests_on"] = [*why.get("evidence", ()), *why.setdefault("refuted", [])]
-    questions = {h.number: h for h in headlines.headlines([*judged.values()])}
+    questions = {h.number: h for h in report.headlines([*judged.values()])}
     told = {}
     for name, j in judged.items():
         told[name] = {

@@ -9,7 +9,7 @@ from typing import Any
 import claim_pages
 import templates
 
-from privlab.ledger import headlines, papers
+from privlab.ledger import papers, report
 from privlab.ledger.judging import Judgement
 
 RETIRED = Path(__file__).parent / "evidence" / "retired.yaml"
@@ -21,7 +21,7 @@ def pages(judged: Sequence[Judgement]) -> Iterator[tuple[str, str]]:
     """Name and Markdown of each page below _generated."""
     yield "ledger", templates.fill("ledger.md", judged=judged, retired=papers.entries("claims", RETIRED))
     yield "coverage", coverage(places(), judged)
-    answered = headlines.headlines(judged)
+    answered = report.headlines(judged)
     yield "holds/index", templates.fill("holds.md", answered=answered, judged=judged)
     figures = {j.claim.id: j for j in judged}
     for one in answered:

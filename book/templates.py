@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from privlab.ledger import headlines, papers, report
+from privlab.ledger import papers, report
 from privlab.ledger.judging import SCOPES, VERDICTS, Judgement
 from privlab.notebook.verdicts import plain
 
@@ -38,7 +38,7 @@ def _every() -> jinja2.Environment:
     made.filters["short"] = lambda paper: paper.partition(", ")[0]
     made.globals |= {"verdicts": VERDICTS, "scopes": SCOPES, "icons": report.ICONS, "edges": report.EDGES, "link": link}
     made.globals |= {"printed": report.printed, "papers": papers.PAPERS, "fill": fill}
-    made.globals |= {"count": headlines.count, "holm": report.holm}
+    made.globals |= {"count": report.answered, "holm": report.holm}
     return made
 
 

@@ -283,7 +283,7 @@ table[head[:2]].assign(verdicts=verdicts)
 # Eighteen questions sum the papers up. Each answer rests on one or more claims.
 
 # %%
-asked = ledger.headlines.headlines(judged)
+asked = ledger.report.headlines(judged)
 pd.DataFrame({"question": [h.asks for h in asked], "answer": [h.words for h in asked]})
 
 # %% [markdown]

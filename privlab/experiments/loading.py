@@ -100,7 +100,8 @@ def load(name: str, size: str | None = None, root: Path | None = None) -> Eviden
 def _loaded(experiment: Experiment, size: str, root: Path | None = None) -> Evidence:
     """What there is at one size: of the registered repeats, those names that all of them have."""
     plan = experiment.size(size)
-    rows = evidence.read(experiment.name, size, experiment.digest(size), root, plan.range)
+    rows = evidence.read(experiment.name, size, experiment.digest(size), root)
+    rows = [row for row in rows if row.repeat in plan.range]
     names = [name for name in (rows[0].values if rows else ()) if all(name in row.values for row in rows)]
     table = {name: np.array([row.values[name] for row in rows]) for name in names}
     numbers = tuple(row.repeat for row in rows)

@@ -1,13 +1,4 @@
-from . import comparison, evidence, headlines, judging, papers, report, rule
+from . import comparison, evidence, judging, papers, report, rule
 from .judging import judgements
 
-__all__ = [
-    "comparison",
-    "evidence",
-    "headlines",
-    "judgements",
-    "judging",
-    "papers",
-    "report",
-    "rule",
-]
+__all__ = ["comparison", "evidence", "judgements", "judging", "papers", "report", "rule"]

@@ -2,137 +2,98 @@
 
 `psnr[a] > psnr[b] + 1 and abs(ssim[a] - ssim[b]) < 0.1` joins atoms, each of which says that one number is above another, at least as
 large, or equal. An extreme stands alone on its side, and is taken apart: min(a, b) > c and c > max(a, b) are `and`, max(a, b) > c and
-c > min(a, b) are `or`; abs(x) is max(x, -x).
+c > min(a, b) are `or`; c > abs(x) is c > x and x + c > 0.
 """
-
-from __future__ import annotations
 
 import ast
 import math
 import re
 from collections.abc import Mapping
-from functools import cache
-from typing import Any, NamedTuple
+from functools import cache, reduce
+from typing import Any
 
 import numpy as np
 
 NAME = re.compile(r"[a-z][a-z0-9_]*\[[a-z][a-z0-9_]*(, [a-z][a-z0-9_]*)*\]")  # of what is measured: psnr[cifar10, swin]
 OPERATIONS: dict[type, np.ufunc] = {
-    ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide,
+    ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide, ast.And: np.logical_and, ast.Or: np.logical_or,
     ast.Gt: np.greater, ast.GtE: np.greater_equal, ast.Eq: np.equal,
 }  # fmt: skip
-TURNED: dict[type, type] = {ast.Lt: ast.Gt, ast.LtE: ast.GtE}
 
 
-class Atom(NamedTuple):
-    """left > right, left >= right or left == right, sides as `value` reads them."""
-
-    left: str
-    op: np.ufunc
-    right: str
-
-
-class Joined(NamedTuple):
-    """Comparisons of which all have to hold (every), or one."""
-
-    parts: list[Atom | Joined]
-    every: bool
-
-
-@cache
-def parse(text: str) -> Atom | Joined:
-    """A comparison taken apart.  Raises ValueError for a text that compares nothing."""
-    return _joined(_expression(text))
-
-
-@cache
-def _expression(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body
-
-
-def _joined(node: ast.expr) -> Atom | Joined:
-    match node:
-        case ast.BoolOp(op=op, values=values):
-            return Joined([*map(_joined, values)], isinstance(op, ast.And))
-        case ast.Compare(left=left, ops=ops, comparators=rest):
-            chain = [_apart(a, type(op), b) for a, op, b in zip([left, *rest], ops, rest, strict=False)]
-            return chain[0] if len(chain) == 1 else Joined(chain, every=True)
-    raise ValueError(f"{ast.unparse(node)!r} is no comparison; join comparisons by and, or")
-
-
-def _apart(left: ast.expr, op: type, right: ast.expr) -> Atom | Joined:
-    if op in TURNED:
-        return _apart(right, TURNED[op], left)
-    for side in (left, right):
-        if isinstance(side, ast.Call) and (extreme := ast.unparse(side.func)) in ("min", "max", "abs"):
-            parts = side.args if extreme != "abs" else [side.args[0], ast.UnaryOp(ast.USub(), side.args[0])]
-            pairs = [(part, right) if side is left else (left, part) for part in parts]
-            return Joined([_apart(a, op, b) for a, b in pairs], (extreme == "min") == (side is left))
-    return Atom(ast.unparse(left), OPERATIONS[op], ast.unparse(right))
-
-
-def value(side: str | ast.expr, values: Mapping[str, Any]) -> Any:
-    """The number that a side of an atom tells of, such as psnr[a] - psnr[b].
-
-    values: name -> a number, or one a repeat.  Raises KeyError for a name that is not there, ValueError for what is outside of the grammar.
-    """
-    match node := _expression(side) if isinstance(side, str) else side:
-        case ast.Constant(value=int() | float() as number):
-            return float(number)
-        case ast.UnaryOp(op=ast.USub(), operand=x):
-            return -value(x, values)
-        case ast.BinOp(left=a, op=op, right=b) if type(op) in OPERATIONS:
-            return OPERATIONS[type(op)](value(a, values), value(b, values))
-        case ast.Subscript():
-            return values[ast.unparse(node)]
-    raise ValueError(f"{ast.unparse(node)!r} is outside of the grammar; write numbers, + - * / and metric[key, ...]")
-
-
-def names(*texts: str) -> list[str]:
-    """What has to be measured for these comparisons, in order of appearance."""
+def names(*of: str | ast.expr) -> list[str]:
+    """What has to be measured for these comparisons, or sides of them, in order of appearance."""
+    texts = (one if isinstance(one, str) else ast.unparse(one) for one in of)
     return list(dict.fromkeys(found[0] for text in texts for found in NAME.finditer(text)))
 
 
-def atoms(tree: Atom | Joined) -> list[Atom]:
-    """All of them, in their order."""
-    return [tree] if isinstance(tree, Atom) else [atom for part in tree.parts for atom in atoms(part)]
+@cache
+def parse(text: str) -> ast.expr:
+    """A comparison taken apart: atoms (ast.Compare, two sides, the left one larger) joined by ast.BoolOp; a side alone as it is."""
+    return _apart(ast.parse(text, mode="eval").body)
 
 
-def each(tree: Atom | Joined, values: Mapping[str, Any]) -> np.ndarray:
-    """Whether a comparison holds, repeat by repeat; one with NaN does not."""
-    if isinstance(tree, Joined):
-        parts = np.broadcast_arrays(*(each(part, values) for part in tree.parts))
-        return np.all(parts, axis=0) if tree.every else np.any(parts, axis=0)
-    with np.errstate(all="ignore"):
-        return np.asarray(tree.op(value(tree.left, values), value(tree.right, values)))
+def _apart(node: ast.expr) -> ast.expr:
+    def joined(joint: ast.boolop, *triples: Any) -> ast.expr:
+        return ast.BoolOp(joint, [_apart(ast.Compare(a, [op], [b])) for a, op, b in triples])
+
+    match node:
+        case ast.BoolOp(op, parts):
+            return ast.BoolOp(op, [*map(_apart, parts)])
+        case ast.Compare(left, [_, _, *_] as ops, rest):
+            return joined(ast.And(), *zip([left, *rest], ops, rest, strict=False))
+        case ast.Compare(left, [ast.Lt() | ast.LtE() as op], [right]):
+            return _apart(ast.Compare(right, [ast.Gt() if isinstance(op, ast.Lt) else ast.GtE()], [left]))
+        case ast.Compare(ast.Call(ast.Name("min" | "max" as extreme), parts), [op], [right]):
+            return joined(ast.And() if extreme == "min" else ast.Or(), *((part, op, right) for part in parts))
+        case ast.Compare(left, [op], [ast.Call(ast.Name("min" | "max" as extreme), parts)]):
+            return joined(ast.And() if extreme == "max" else ast.Or(), *((left, op, part) for part in parts))
+        case ast.Compare(left, [op], [ast.Call(ast.Name("abs"), [x])]):
+            return joined(ast.And(), (left, op, x), (ast.BinOp(x, ast.Add(), left), op, ast.Constant(0.0)))
+    return node
+
+
+def atoms(tree: ast.expr) -> list[ast.Compare]:
+    """Those of a parsed comparison, in their order."""
+    parts = tree.values if isinstance(tree, ast.BoolOp) else []
+    return [tree] if isinstance(tree, ast.Compare) else [atom for part in parts for atom in atoms(part)]
+
+
+@np.errstate(all="ignore")
+def value(of: str | ast.expr, values: Mapping[str, Any]) -> Any:
+    """The number that a text such as psnr[a] - psnr[b] tells of, or whether a comparison holds; one with NaN does not.
+
+    values: name -> a number, or one a repeat.  Raises KeyError for a name that is not there, ValueError for what is outside of the grammar.
+    """
+    match node := parse(of) if isinstance(of, str) else of:
+        case ast.Constant(int() | float() as number):
+            return float(number)
+        case ast.Subscript():
+            return values[ast.unparse(node)]
+        case ast.BinOp(left, op, right) | ast.Compare(left, [op], [right]) if type(op) in OPERATIONS:
+            return OPERATIONS[type(op)](value(left, values), value(right, values))
+        case ast.BoolOp(op, parts):
+            return reduce(OPERATIONS[type(op)], [value(part, values) for part in parts])
+    raise ValueError(f"{ast.unparse(node)!r} is outside of the grammar; write numbers, + - * / and metric[key, ...]")
 
 
 def ranges(compare: str) -> list[tuple[str, float, float]]:
     """What a comparison is about, for the eye: numbers such as psnr[a] - psnr[b], and between which two each is wanted."""
     found: dict[str, tuple[float, float]] = {}
     for atom in atoms(parse(compare)):
-        (left, more), (right, added) = map(_peeled, map(_expression, (atom.left, atom.right)))
-        low, high = added - more, math.inf
-        about = ast.BinOp(left, ast.Sub(), right) if left and right else left or right
-        if not left:
-            low, high = -high, -low
-        if isinstance(about, ast.UnaryOp):  # of -x it tells x
-            about, low, high = about.operand, -high, -low
-        text = ast.unparse(about)
-        lower, upper = found.get(text, (low, high))
-        if atom.op is not np.equal:
-            found[text] = max(low, lower), min(high, upper)
-    return [(text, *ends) for text, ends in found.items()]
+        (left, more), (right, less) = map(_peeled, (atom.left, *atom.comparators))
+        about = ast.unparse(ast.BinOp(left, ast.Sub(), right) if left and right else left or right)
+        low, high = found.get(about, (-math.inf, math.inf))
+        found[about] = (max(low, less - more), high) if left else (low, min(high, more - less))
+    return [(about, *ends) for about, ends in found.items()]
 
 
 def _peeled(side: ast.expr) -> tuple[Any, float]:
-    """A side without the number at its end, and that number: psnr[a] - 3 is psnr[a] and -3."""
+    """A side without the numbers at its end, and what they add: psnr[a] - 3 is psnr[a] and -3."""
+    if not names(side):
+        return None, value(side, {})
     match side:
-        case _ if not names(ast.unparse(side)):
-            return None, float(value(side, {}))
-        case ast.UnaryOp(operand=x):
-            rest, end = _peeled(x)
-            return ast.UnaryOp(ast.USub(), rest), -end
-        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right) if not names(ast.unparse(right)):
-            return left, float(value(right, {})) * (1 if isinstance(op, ast.Add) else -1)
+        case ast.BinOp(left, ast.Add() | ast.Sub() as op, right) if not names(right):
+            rest, end = _peeled(left)
+            return rest, OPERATIONS[type(op)](end, value(right, {}))
     return side, 0.0

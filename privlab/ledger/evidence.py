@@ -6,13 +6,11 @@
 The files are committed, and whoever has them goes on from them. They are only ever appended to.
 """
 
-from __future__ import annotations
-
-import contextlib
 import json
 import math
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -80,9 +78,8 @@ def folder() -> Path:
     """The book's evidence: $PRIVLAB_EVIDENCE, that of a checkout, or that of an installed wheel."""
     package = Path(__file__).parents[1]
     checkout = package.parent / "book" / "evidence"
-    return Path(
-        os.environ.get("PRIVLAB_EVIDENCE") or (checkout if checkout.is_dir() else package / "evidence")
-    ).expanduser()
+    named = os.environ.get("PRIVLAB_EVIDENCE")
+    return Path(named or (checkout if checkout.is_dir() else package / "evidence")).expanduser()
 
 
 def path(experiment: str, size: str, root: Path | None = None) -> Path:
@@ -90,26 +87,21 @@ def path(experiment: str, size: str, root: Path | None = None) -> Path:
     return (root or folder()) / size / f"{experiment}.jsonl"
 
 
-def read(
-    experiment: str, size: str, digest: str | None = None, root: Path | None = None, within: range | None = None
-) -> list[Repeat]:
-    """The repeats that are there of a digest (any if not given), in the order of their numbers. Of two lines for one the earlier counts.
-
-    within: their numbers; any if not given.
-    """
-    found = sorted(lines(experiment, size, digest, root).items())
-    return [min(rows, key=lambda row: row.when) for n, rows in found if within is None or n in within]
-
-
 def lines(experiment: str, size: str, digest: str | None = None, root: Path | None = None) -> dict[int, list[Repeat]]:
-    """Every line of this digest, by repeat: at smoke a repeat may have one for each kind of processor."""
-    file, found = path(experiment, size, root), dict[int, list[Repeat]]()
-    for line in file.read_bytes().splitlines() if file.exists() else ():
-        with contextlib.suppress(ValueError, TypeError):  # of what a merge has left: such a repeat is measured again
+    """Every line of a digest (any if not given), by repeat: at smoke a repeat may have one for each kind of processor."""
+    found: dict[int, list[Repeat]] = {}
+    for line in _lines(path(experiment, size, root)):
+        with suppress(ValueError, TypeError):  # what a merge or a kill has left: such a repeat is measured again
             row = Repeat(**json.loads(line))
             if digest in (None, row.digest):
                 found.setdefault(row.repeat, []).append(row)
     return found
+
+
+def read(experiment: str, size: str, digest: str | None = None, root: Path | None = None) -> list[Repeat]:
+    """The repeats that are there, in the order of their numbers. Of two lines for one the earlier counts."""
+    found = lines(experiment, size, digest, root)
+    return [min(found[number], key=lambda row: row.when) for number in sorted(found)]
 
 
 def append(experiment: str, size: str, row: Repeat, root: Path | None = None) -> None:
@@ -117,23 +109,13 @@ def append(experiment: str, size: str, row: Repeat, root: Path | None = None) ->
     for name, value in row.values.items():
         if not (NAME.fullmatch(name) and math.isfinite(value)):
             raise ValueError(f"{name}={value!r} of repeat {row.repeat}: give a finite number, named as in psnr[a, b]")
-    file = path(experiment, size, root)
-    with _locked(file):
-        before = file.read_bytes() if file.exists() else b""
-        torn = before[-1:] not in (b"", b"\n")  # by a merge, or a kill
-        write_atomic(file, before + b"\n" * torn + json.dumps(asdict(row)).encode() + b"\n")
-
-
-def _locked(file: Path) -> FileLock:
-    shared_folder(file.parent)
-    return FileLock(file.with_name(f".{file.name}.lock"), mode=0o666)
+    _append(path(experiment, size, root), [row])
 
 
 def registrations(root: Path | None = None) -> list[Registration]:
     """All that was registered, in its order."""
-    file = (root or folder()) / "registered.jsonl"
-    texts = file.read_text().splitlines() if file.exists() else []
-    return [Registration(**json.loads(text)) for text in dict.fromkeys(texts) if text]
+    found = dict.fromkeys(_lines((root or folder()) / "registered.jsonl"))
+    return [Registration(**json.loads(line)) for line in found]
 
 
 def register(entries: Iterable[Registration], root: Path | None = None) -> list[Registration]:
@@ -141,24 +123,29 @@ def register(entries: Iterable[Registration], root: Path | None = None) -> list[
 
     Raises ValueError for a further try that does not start behind every repeat that is registered or measured for its size.
     """
-    file = (root or folder()) / "registered.jsonl"
-    with _locked(file):
-        kept = registrations(root)
-        known = len(kept)
-        for entry in entries:
-            earlier = [r for r in kept if (r.experiment, r.size) == (entry.experiment, entry.size)]
-            if any((r.digest, r.range) == (entry.digest, entry.range) for r in earlier):
-                continue
-            behind = 1 + max(
-                [*lines(entry.experiment, entry.size, root=root), *(r.range[-1] for r in earlier)], default=-1
-            )
-            if earlier and entry.first < behind:
-                raise ValueError(
-                    f"{entry.experiment} at {entry.size}: first={entry.first} begins among repeats that are registered or measured; "
-                    f"a further try begins at {behind} or behind it: Size(..., first={behind})"
-                )
-            kept.append(replace(entry, attempt=len(earlier)))
-        if kept[known:]:
-            text = "".join(json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in kept)
-            write_atomic(file, text.encode())
-    return kept[known:]
+    kept, new = registrations(root), list[Registration]()
+    for entry in entries:
+        about = (entry.experiment, entry.size)
+        earlier = [r for r in kept + new if (r.experiment, r.size) == about]
+        if any((r.digest, r.range) == (entry.digest, entry.range) for r in earlier):
+            continue
+        behind = 1 + max([*lines(*about, root=root), *(r.range[-1] for r in earlier)], default=-1)
+        if earlier and entry.first < behind:
+            where = f"{entry.experiment} at {entry.size}: first={entry.first} begins among repeats that are registered or measured"
+            raise ValueError(f"{where}; a further try begins at {behind} or behind it: Size(..., first={behind})")
+        new.append(replace(entry, attempt=len(earlier)))
+    if new:
+        _append((root or folder()) / "registered.jsonl", new)
+    return new
+
+
+def _lines(file: Path) -> list[bytes]:
+    return file.read_bytes().splitlines() if file.exists() else []
+
+
+def _append(file: Path, rows: Iterable[Repeat | Registration]) -> None:
+    """Behind the lines that are there, of which a merge or a kill may have torn the last."""
+    shared_folder(file.parent)
+    with FileLock(file.with_name(f".{file.name}.lock"), mode=0o666):
+        added = [json.dumps(asdict(row), ensure_ascii=False).encode() for row in rows]
+        write_atomic(file, b"\n".join([*_lines(file), *added, b""]))

@@ -6,18 +6,15 @@ refuted makes a claim not tested, one that is undecided inconclusive. Identities
 data, have to hold in every repeat of one experiment; all else is about means.
 """
 
-from __future__ import annotations
-
-from collections import defaultdict
+from collections import defaultdict, namedtuple
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 
 from privlab.ledger import evidence, papers, rule
-from privlab.ledger.comparison import each, names, parse
+from privlab.ledger.comparison import names, parse, value
 from privlab.ledger.evidence import SIZES
 from privlab.ledger.papers import Claim
 
@@ -31,14 +28,9 @@ EVERY_REPEAT = {"train_acc", "train_accuracy", "training_accuracy"}  # needs abo
 # Registrations that are judged together, one an experiment, each with a row a repeat that is there, a column a name
 Try = Sequence[tuple[evidence.Registration, pd.DataFrame]]
 Shelf = Mapping[tuple[str, str], Try]  # (experiment, size) -> what was registered of it, the first try first
-
-
-class Need(NamedTuple):
-    """A need of a claim, whether it "holds", "does not hold" or "is undecided", and by which numbers."""
-
-    text: str
-    state: str
-    why: str
+Need = namedtuple(
+    "Need", "text state why"
+)  # of a claim: whether it holds, does not hold or is undecided, and by which numbers
 
 
 @dataclass(frozen=True)
@@ -79,34 +71,20 @@ def scope(own: bool, reading: str) -> str:
     return STAND_IN if not own else READING if reading else OWN
 
 
-def shelf(root: Path | None = None) -> Shelf:
-    """What a folder of evidence has, the book's if not given.  Of names that some repeats lack nothing is kept."""
-    found = defaultdict(list)
-    for entry in evidence.registrations(root):
-        rows = evidence.read(entry.experiment, entry.size, entry.digest, root, entry.range)
-        table = pd.DataFrame([row.values for row in rows]).dropna(axis="columns")
-        found[entry.experiment, entry.size].append((entry, table))
-    return found
-
-
 def judgements(lab: str | None = None, root: Path | None = None) -> list[Judgement]:
     """A verdict for each claim of a lab ("04"), or of all labs.  root: folder of the evidence; the book's if not given."""
     have = shelf(root)
     return [judge(claim, have) for claim in papers.claims(lab)]
 
 
-def judge(claim: Claim, have: Shelf | None = None) -> Judgement:
-    """A claim's verdict from the evidence.  have: a `shelf`; the book's if not given."""
-    found = [judge_by(claim, one) for one in tries(claim, shelf() if have is None else have)]
-    if not found:
-        return Judgement(claim, "", MEASURING, f"nothing is registered of {' and '.join(claim.experiments)} yet")
-    complete, to_come = ([j for j in found if (j.verdict == MEASURING) == waits] for waits in (False, True))
-    if not complete:
-        return replace(found[0], reason="; ".join(j.reason for j in to_come))
-    beside = [f"{j.profile}: {j.verdict} ({j.reason})" for j in complete[1:]] + [
-        f"to come: {j.reason}" for j in to_come
-    ]
-    return replace(complete[0], beside=beside)
+def shelf(root: Path | None = None) -> Shelf:
+    """What a folder of evidence has, the book's if not given.  Of names that some repeats lack nothing is kept."""
+    found = defaultdict(list)
+    for entry in evidence.registrations(root):
+        rows = evidence.read(entry.experiment, entry.size, entry.digest, root)
+        table = pd.DataFrame([row.values for row in rows if row.repeat in entry.range]).dropna(axis="columns")
+        found[entry.experiment, entry.size].append((entry, table))
+    return found
 
 
 def tries(claim: Claim, have: Shelf) -> Iterator[Try]:
@@ -120,26 +98,35 @@ def tries(claim: Claim, have: Shelf) -> Iterator[Try]:
             yield [every[min(k, len(every) - 1)] for every in listed]
 
 
+def judge(claim: Claim, have: Shelf) -> Judgement:
+    """A claim's verdict from the evidence on a shelf: of the first try that is complete, with the others beside it."""
+    found = [judge_by(claim, one) for one in tries(claim, have)]
+    complete, to_come = ([j for j in found if (j.verdict == MEASURING) == waits] for waits in (False, True))
+    if complete:
+        beside = [f"{j.profile}: {j.verdict} ({j.reason})" for j in complete[1:]]
+        return replace(complete[0], beside=beside + [f"to come: {j.reason}" for j in to_come])
+    why = "; ".join(j.reason for j in to_come) or f"nothing is registered of {' and '.join(claim.experiments)} yet"
+    return Judgement(claim, found[0].profile if found else "", MEASURING, why)
+
+
 def judge_by(claim: Claim, one: Try) -> Judgement:
     """A claim judged by one try; measuring while repeats of it, or names, are missing."""
     entries, tables = zip(*one, strict=True)
-    size, asked = entries[0].size, names(claim.compare, *claim.needs)
-    measured = [{name: table[name].to_numpy() for name in asked if name in table} for table in tables]
-    values = {name: repeats for part in measured for name, repeats in part.items()}
-    short = [f"{len(t)} of {e.repeats} repeats of {e.experiment}" for e, t in one if len(t) < e.repeats]
-    if short or len(values) < len(asked):
-        missing = " and ".join(short) or f"{', '.join(n for n in asked if n not in values)} not measured"
-        return Judgement(claim, size, MEASURING, f"{missing} at {size}")
+    size, own, attempt = entries[0].size, all(e.own for e in entries), max(e.attempt for e in entries)
+    level, asked = evidence.LEVEL / 2**attempt, names(claim.compare, *claim.needs)
+    values = {name: table[name].to_numpy() for table in tables for name in asked if name in table}
+    short = " and ".join(f"{len(t)} of {e.repeats} repeats of {e.experiment}" for e, t in one if len(t) < e.repeats)
+    lacking = ", ".join(name for name in asked if name not in values)
+    if short or lacking:
+        return Judgement(claim, size, MEASURING, f"{short or f'{lacking} not measured'} at {size}")
     ours = {name: rule.Figure.of(name, values[name]) for name in asked}
-    own, attempt = all(entry.own for entry in entries), max(entry.attempt for entry in entries)
-    level = evidence.LEVEL / 2**attempt
 
     def decided(text: str, every: bool) -> tuple[str, str, float | None]:
-        """Verdict, reason and p-value of a comparison: by every repeat, or by means, see `rule`."""
+        """Verdict, reason and p-value of a comparison: by every repeat, or by means."""
         if every:
-            held = each(parse(text), values)
+            held = value(text, values)
             return REPRODUCED if held.all() else NOT_REPRODUCED, f"holds in {held.sum()} of {held.size} repeats", None
-        holds, fails, why = rule.p_values(parse(text), measured, claim.people)
+        holds, fails, why = rule.p_values(parse(text), tables, claim.people)
         if holds == fails == 1:
             return INCONCLUSIVE, why, None
         verdict = REPRODUCED if holds < level else NOT_REPRODUCED if fails < level else INCONCLUSIVE
@@ -154,12 +141,11 @@ def judge_by(claim: Claim, one: Try) -> Judgement:
     needs = []
     for text in claim.needs:
         found = names(text)
-        met, because, _ = decided(text, all(name.partition("[")[0] in EVERY_REPEAT for name in found))
+        met, because, _ = decided(text, {name.partition("[")[0] for name in found} <= EVERY_REPEAT)
         needs.append(Need(text, STATES[met], f"{'; '.join(str(ours[name]) for name in found)}: {because}"))
-    for outcome, state in ((NOT_TESTED, STATES[NOT_REPRODUCED]), (INCONCLUSIVE, STATES[INCONCLUSIVE])):
-        if unmet := [need for need in needs if need.state == state]:
-            verdict, p, why = outcome, None, f"needs {unmet[0].text} {state} ({unmet[0].why})"
-            break
-    return Judgement(
-        claim, size, verdict, why, [*ours.values()], scope(own, claim.reading), stands_for, p, (), needs, tables
-    )
+    for state, outcome in ((STATES[INCONCLUSIVE], INCONCLUSIVE), (STATES[NOT_REPRODUCED], NOT_TESTED)):
+        for need in needs[::-1]:  # a refuted one speaks before one that is undecided, the first before the others
+            if need.state == state:
+                verdict, p, why = outcome, None, f"needs {need.text} {state} ({need.why})"
+    about = (scope(own, claim.reading), stands_for, p)
+    return Judgement(claim, size, verdict, why, [*ours.values()], *about, needs=needs, tables=tables)

@@ -1,17 +1,18 @@
 """What the four papers print, and the claims that a lab can put to the test; privlab/course/papers/README.md says what the fields mean."""
 
-from __future__ import annotations
-
+import ast
+import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import pandas as pd
 import yaml
 
-from privlab.ledger.comparison import Joined, atoms, each, names, parse
+from privlab.ledger.comparison import names, parse, value
 
 PAPERS = {
     "zhang2024": "Zhang et al. 2024, How Does a Deep Learning Model Architecture Impact Its Privacy?",
@@ -41,17 +42,14 @@ def table(name: str) -> pd.DataFrame:
     """
     if name not in tables():
         raise ValueError(f"name={name!r} is not a table of the papers; try one of {', '.join(tables())}")
-    frame = pd.DataFrame(_rows(name))
-    return frame.assign(**{column: pd.to_numeric(frame[column]) for column in ("mean", "std") if column in frame})
+    kinds, gaps = defaultdict[str, type](lambda: str, mean=float, std=float), {"mean": "", "std": ""}
+    return pd.read_csv(_PAPERS / f"{name}.csv", dtype=kinds, na_values=gaps, keep_default_na=False)
 
 
-@cache
-def _rows(name: str) -> list[dict[str, str]]:
-    return pd.read_csv(_PAPERS / f"{name}.csv", dtype=str, keep_default_na=False).to_dict("records")
+_rows = cache(lambda name: table(name).to_dict("records"))
 
 
-@dataclass(frozen=True)
-class Printed:
+class Printed(NamedTuple):
     """A number in print, behind a name of a claim's comparison.  std, unit: None where the paper gives none."""
 
     name: str
@@ -66,15 +64,14 @@ class Printed:
         return f"{self.name} = {self.mean:g}{spread}{unit}"
 
     @classmethod
-    def of(cls, name: str, cell: Mapping[str, Any], file: str = "", **told: Any) -> Printed:
+    def of(cls, name: str, cell: Mapping[str, Any], file: str = "", **told: Any) -> Self:
         """As a claim names it: a cell of a table, which then is the one source, or a place in prose with its mean."""
         if not file:
             return cls(name, float(told["mean"]), told.get("std"), told.get("unit"), cell["prose"])
-        stem = file.removesuffix(".csv")
-        wanted = {column: str(value) for column, value in cell.items()}
+        stem, wanted = file.removesuffix(".csv"), {column: str(value) for column, value in cell.items()}
         (row,) = (row for row in _rows(stem) if wanted.items() <= row.items())
-        std = float(row["std"]) if row["std"] else None
-        return cls(name, float(row["mean"]), std, row["unit"], f"Table {stem.split('_table')[1]}")
+        std = None if math.isnan(row["std"]) else row["std"]
+        return cls(name, row["mean"], std, row["unit"], f"Table {stem.split('_table')[1]}")
 
 
 @dataclass(frozen=True)
@@ -109,25 +106,21 @@ class Claim:
         """Whether the paper's own numbers contradict the comparison, or a part of it that has to hold and has all its numbers in print."""
         if not self.numbers:
             return False
-        compare, printed = parse(self.compare), {number.name: number.mean for number in self.numbers}
-        parts = compare.parts if isinstance(compare, Joined) and compare.every else [compare]
-        known = [part for part in parts if printed.keys() >= {n for a in atoms(part) for n in names(a.left, a.right)}]
-        return not all(each(part, printed) for part in known)
-
-
-def claims(lab: str | None = None) -> list[Claim]:
-    """The claims of one lab ("05"), or of all."""
-    return [claim for claim in _claims() if lab in (None, claim.lab)]
+        tree, known = parse(self.compare), {number.name: number.mean for number in self.numbers}
+        parts = tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]
+        return not all(value(part, known) for part in parts if known.keys() >= {*names(part)})
 
 
 @cache
-def _claims() -> list[Claim]:
-    listed = [entry for file in sorted(COURSE.glob("lab_*/claims.yaml")) for entry in entries("claims", file)]
-    for entry in listed:
-        entry["numbers"] = [Printed.of(**number) for number in entry.get("numbers", ())]
-        if entry["id"].startswith("privlab."):
-            entry.setdefault("printed", "not in the papers")
-    return [Claim(**entry) for entry in listed]
+def claims(lab: str | None = None) -> Sequence[Claim]:
+    """The claims of one lab ("05"), or of all."""
+    found = []
+    for file in sorted(COURSE.glob(f"lab_{lab or '*'}/claims.yaml")):
+        for entry in entries("claims", file):
+            entry["numbers"] = [Printed.of(**number) for number in entry.get("numbers", ())]
+            ours = {"printed": "not in the papers"} if entry["id"].startswith("privlab.") else {}
+            found.append(Claim(**(ours | entry)))
+    return found
 
 
 def page(claim: str) -> str:

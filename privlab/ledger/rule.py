@@ -10,16 +10,15 @@ names of different experiments are independent samples (Welch). Of errors, which
 With no effect at all no comparison, of however many parts, is decided wrongly in more than about 5% each way.
 """
 
-from __future__ import annotations
-
+import ast
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy import stats
+from scipy.special import bdtr, bdtrc, stdtr, stdtrit  # scipy.stats takes 2 s to import
 
-from privlab.ledger.comparison import Atom, Joined, names, value
+from privlab.ledger.comparison import names, value
 from privlab.ledger.evidence import EXACT_PSNR
 
 EXACT_ERROR = 1e-32  # the mean squared error that goes with EXACT_PSNR
@@ -27,13 +26,11 @@ EXACT_ERROR = 1e-32  # the mean squared error that goes with EXACT_PSNR
 IN_LOGS = {"mse", "relative_error", "relative_residual", "max_abs_error", "from_grey"}
 IN_PERCENT = {"acc", "attacc"}  # shares of people or of their photographs
 TINY = 1e-12  # of the values' own size: below this a spread is rounding
-Tables = Sequence[Mapping[str, np.ndarray]]  # one an experiment, name -> its values, one a repeat
 
 
 def of_errors(*texts: str) -> bool:
     """Whether texts name errors alone, which are compared by their logarithms."""
-    found = names(*texts)
-    return bool(found) and all(name.partition("[")[0] in IN_LOGS for name in found)
+    return {name.partition("[")[0] for name in names(*texts)} <= IN_LOGS
 
 
 def exact(name: str, number: float) -> bool:
@@ -61,74 +58,57 @@ class Figure(NamedTuple):
         return f"{self.name} = {self.centre:.4g}{spread} (n={self.n}{exact})"
 
     @classmethod
-    def of(cls, name: str, values: Sequence[float] | np.ndarray, logs: bool | None = None) -> Figure:
+    def of(cls, name: str, values: Any, logs: bool | None = None) -> Self:
         """Of the repeats of a name such as psnr[a, b].  logs: whether they are averaged in logs; as its metric is if not given."""
-        logs = of_errors(name) if logs is None else logs
-        rows = np.log(np.maximum(values, EXACT_ERROR)) if logs else np.asarray(values, float)
-        centre, n = rows.mean(), len(rows)
-        deviation = rows.std(ddof=1) if n > 1 else 0.0
-        half = stats.t.ppf(0.975, n - 1) * deviation / n**0.5 if n > 1 else 0.0
-        ends = [centre, centre - half, centre + half, deviation]
-        centre, low, high, spread = map(float, np.exp(np.minimum(ends, 700)) if logs else ends)
-        without_error = sum(exact(name, float(number)) for number in values)
+        logs, rows = of_errors(name) if logs is None else logs, np.asarray(values, float)
+        n, without_error = len(rows), sum(exact(name, row) for row in rows)
+        rows = np.log(np.maximum(rows, EXACT_ERROR)) if logs else rows
+        centre, deviation = rows.mean(), rows.std(ddof=1) if n > 1 else 0.0
+        half = stdtrit(n - 1, 0.975) * deviation / n**0.5
+        ends = [centre, deviation, centre - half, centre + half]
+        centre, spread, low, high = map(float, np.exp(np.minimum(ends, 700)) if logs else ends)
         return cls(name, centre, spread if n > 1 else None, n, without_error, logs, (low, high) if n > 1 else None)
 
 
-class PValues(NamedTuple):
-    """Of values as clear as these, were the truth on the border: for a comparison, and against it; 1 where nothing can be said, and why."""
+def p_values(tree: ast.expr, tables: Sequence[Mapping[str, Any]], people: int = 0) -> tuple[float, float, str]:
+    """Of values as clear as these, were the truth on the border: for a parsed comparison, against it, and why where both are 1.
 
-    holds: float
-    fails: float
-    why: str = ""
-
-
-def p_values(tree: Atom | Joined, tables: Tables, people: int = 0) -> PValues:
-    """Of a parsed comparison.
-
-    people: of how many the shares in percent are; 0 if they are not counted.  A share that is the same in every repeat is then tested
-    exactly, by the binomial distribution, as if each of them had been asked once.
+    tables: one an experiment, name -> its values, one a repeat.  people: of how many the shares in percent are; 0 if they are not counted.
+    A share that is the same in every repeat is then tested exactly, by the binomial distribution, as if each had been asked once.
     """
-    if isinstance(tree, Atom):
+    if not isinstance(tree, ast.BoolOp):
         return _tested(tree, tables, people)
-    holds, fails, reasons = zip(*(p_values(part, tables, people) for part in tree.parts), strict=True)
+    holds, fails, reasons = zip(*(p_values(part, tables, people) for part in tree.values), strict=True)
     why, k = next(filter(None, reasons), ""), len(reasons)
-    if tree.every:
-        return PValues(max(holds), min(1.0, k * min(fails)), why)
-    return PValues(min(1.0, k * min(holds)), max(fails), why)
+    if isinstance(tree.op, ast.And):
+        return max(holds), min(1.0, k * min(fails)), why
+    return min(1.0, k * min(holds)), max(fails), why
 
 
-def _tested(atom: Atom, tables: Tables, people: int) -> PValues:
-    asked, gaps = names(atom.left, atom.right), _gaps(atom, tables)
+@np.errstate(all="ignore")
+def _tested(atom: Any, tables: Sequence[Mapping[str, Any]], people: int) -> tuple[float, float, str]:
+    left, right, asked = atom.left, atom.comparators[0], names(atom)
+    logs = of_errors(*asked)
+    # of errors it is the gap between the logarithms: they are compared as quotients, and a difference of theirs is not finite below 0
+    scale, floor = (np.log, EXACT_ERROR) if logs else (np.asarray, -np.inf)
+    used = [{name: np.maximum(np.asarray(table[name]), floor) for name in asked if name in table} for table in tables]
+    means = {name: np.exp(np.log(v).mean()) if logs else v.mean() for table in used for name, v in table.items()}
+    # in each experiment's gaps the names of the others stand at their mean, so that each has the mean of the whole atom
+    gaps = [scale(value(left, means | table)) - scale(value(right, means | table)) for table in used if table]
     if not all(len(gap) > 1 and np.isfinite(gap).all() for gap in gaps):
-        return PValues(1.0, 1.0, "a part has one repeat, or is not finite in every repeat")
-    # the mean of any experiment's gaps is that of the whole atom, whose other names stand at their mean
+        return 1.0, 1.0, "a part has one repeat, or is not finite in every repeat"
     mean = float(gaps[0].mean())
     errors = [0.0 if gap.std() <= TINY * max(1, abs(gap).max()) else gap.std(ddof=1) / len(gap) ** 0.5 for gap in gaps]
     if error := math.hypot(*errors):  # Welch and Satterthwaite; Student's own test for one experiment
         freedom = error**4 / sum(e**4 / (len(gap) - 1) for e, gap in zip(errors, gaps, strict=True))
-        return PValues(float(stats.t.sf(mean / error, freedom)), float(stats.t.cdf(mean / error, freedom)))
-    values = {name: np.asarray(table[name]) for table in tables for name in asked if name in table}
-    if people and asked in ([atom.left], [atom.right]) and asked[0].partition("[")[0] in IN_PERCENT:
-        above = asked == [atom.left]
-        bar = value(atom.right if above else atom.left, {}) / 100
-        count = values[asked[0]][0] * people / 100
+        return float(stdtr(freedom, -mean / error)), float(stdtr(freedom, mean / error)), ""
+    if people and len(asked) == 1 and asked[0].partition("[")[0] in IN_PERCENT:
+        share, bar = (left, right) if isinstance(left, ast.Subscript) else (right, left)
+        count, bar = value(share, means) * people / 100, value(bar, {}) / 100
         low, high = math.floor(count + TINY), math.ceil(count - TINY)  # whole people, to the side that says less
-        more, less = float(stats.binom.sf(low - 1, people, bar)), float(stats.binom.cdf(high, people, bar))
-        return PValues(more, less) if above else PValues(less, more)
-    if mean == 0 or not all(exact(name, number) for name, found in values.items() for number in found):
-        return PValues(1.0, 1.0, "a part has the same value in every repeat, which decides identities alone")
-    return PValues(0.0, 1.0) if mean > 0 else PValues(1.0, 0.0)
-
-
-def _gaps(atom: Atom, tables: Tables) -> list[np.ndarray]:
-    """By how much the left side is above the right in every repeat of each experiment, the names of the others at their mean.
-
-    Of errors it is the gap between the logarithms: they are compared as quotients, and a difference of theirs is not finite below 0.
-    """
-    asked, logs = names(atom.left, atom.right), of_errors(atom.left, atom.right)
-    scale, floor = (np.log, EXACT_ERROR) if logs else (np.asarray, -np.inf)
-    used = [{name: np.maximum(table[name], floor) for name in asked if name in table} for table in tables]
-    means = {name: np.exp(np.log(v).mean()) if logs else v.mean() for table in used for name, v in table.items()}
-    with np.errstate(all="ignore"):
-        sides = [[scale(value(side, means | table)) for side in (atom.left, atom.right)] for table in used if table]
-        return [np.subtract(*both) for both in sides]
+        more, less = float(bdtrc(low - 1, people, bar)), float(bdtr(high, people, bar))
+        return (more, less, "") if share is left else (less, more, "")
+    values = {name: table[name] for table in tables for name in asked if name in table}
+    if mean and all(exact(name, number) for name, repeats in values.items() for number in repeats):
+        return (0.0, 1.0, "") if mean > 0 else (1.0, 0.0, "")
+    return 1.0, 1.0, "a part has the same value in every repeat, which decides identities alone"

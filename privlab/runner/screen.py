@@ -9,7 +9,7 @@ import nbformat
 import pandas as pd
 
 from privlab.compute.files import write_atomic
-from privlab.ledger import headlines, judging, report
+from privlab.ledger import judging, report
 from privlab.ledger.papers import PAPERS
 from privlab.notebook.verdicts import Verdicts
 from privlab.runner import canaries
@@ -47,7 +47,7 @@ def finish(out: Path, results: Results, held: Results) -> str:
 
     tested, reproduced, certain = report.holm(judged)
     holm = f"{reproduced} of {tested} claims about means reproduced; {certain} of them also after Holm's correction for many tests"
-    lines = [_labs(results).to_string(), "", verdicts.to_string(), "", holm, headlines.count(judged), against]
+    lines = [_labs(results).to_string(), "", verdicts.to_string(), "", holm, report.answered(judged), against]
     lines += [f"  {move}" for move in moves[:SHOWN]] + [f"  and {len(moves) - SHOWN} more"] * (len(moves) > SHOWN)
     return "\n".join([*lines, *_failures(results), f"all pictures, claims and executed labs: {out / 'index.html'}"])
 

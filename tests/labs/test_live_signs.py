@@ -11,7 +11,7 @@ import pytest
 
 from privlab import experiments, ledger
 from privlab.ledger import judging
-from privlab.ledger.comparison import each, names, parse
+from privlab.ledger.comparison import names, value
 from privlab.runner import catalogue
 
 
@@ -31,7 +31,7 @@ LIVE = [(lab.number, name) for lab in LABS for name in live_parts(lab.path.read_
 
 def is_met(judged, values):
     """Whether values (numbers or arrays by name) are on the side of the verdict."""
-    return each(parse(judged.claim.compare), values) == (judged.verdict == judging.REPRODUCED)
+    return value(judged.claim.compare, values) == (judged.verdict == judging.REPRODUCED)
 
 
 def held(lab, experiment):

@@ -5,8 +5,6 @@ alike, far apart, in every order, and at the ends of their range. Of a draw whos
 judge itself passes the verdict.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 from collections import defaultdict
@@ -18,7 +16,7 @@ import pandas as pd
 import pytest
 
 from privlab.ledger import evidence, judging, papers
-from privlab.ledger.comparison import each, names, parse
+from privlab.ledger.comparison import names, value
 from privlab.ledger.judging import NOT_REPRODUCED, NOT_TESTED, REPRODUCED
 
 DRAWS, ROUNDS, REPEATS = 4000, 12, 8
@@ -99,7 +97,7 @@ def found(claim: papers.Claim) -> set[str]:
     wanted, seen = {REPRODUCED, NOT_REPRODUCED} | ({NOT_TESTED} if claim.needs else set()), set[str]()
     for seed in range(ROUNDS):
         means = draws(claim, comparisons, np.random.default_rng(seed))
-        holds, *needs = (np.broadcast_to(each(parse(text), means), DRAWS) for text in comparisons)
+        holds, *needs = (np.broadcast_to(value(text, means), DRAWS) for text in comparisons)
         met = np.logical_and.reduce([np.ones(DRAWS, bool), *needs])
         for verdict, where in ((REPRODUCED, met & holds), (NOT_REPRODUCED, met & ~holds), (NOT_TESTED, ~met)):
             tried = np.flatnonzero(where)[:20] if verdict in wanted - seen else ()

@@ -36,16 +36,15 @@ def test_each_number_and_each_table_is_listed_once_and_has_claims_or_says_why_no
 
 
 def test_the_page_counts_places_and_groups_claims_by_verdict():
-    def judged(name, verdict):
+    asked = []
+    for name, verdict in (("a.b", REPRODUCED), ("a.c", MEASURING), ("section4.alone", INCONCLUSIVE)):
         claim = papers.Claim(f"lu2022.{name}", "T", "05", "ordering", "S.", "psnr[a] > psnr[b]")
-        return Judgement(claim, "class", verdict, "r", scope="" if verdict == MEASURING else STAND_IN)
-
+        asked.append(Judgement(claim, "class", verdict, "r", scope="" if verdict == MEASURING else STAND_IN))
     claims = ["lu2022.a.b", "lu2022.a.c"]
     places = [
         dict(paper="lu2022", place="Table 1", shows="A | B.", claims=claims, why_not="Not E."),
         dict(paper="lu2022", place="Figure 1", shows="C.", claims=(), why_not="A drawing."),
     ]
-    asked = [judged("a.b", REPRODUCED), judged("a.c", MEASURING), judged("section4.alone", INCONCLUSIVE)]
     text = ledger_pages.coverage(places, asked)
     assert "2 numbered tables" in text and "1 have claims; each of the other 1 has the reason" in text
     assert "Of the 3 claims on these papers 2 speak about one of them or more, and 1 rest on the text alone" in text

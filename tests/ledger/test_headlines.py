@@ -1,10 +1,8 @@
 """The eighteen questions: which verdicts make which answer; and the explanations: which verdicts bear them out."""
 
-from __future__ import annotations
-
 import pytest
 
-from privlab.ledger import headlines, judging, papers
+from privlab.ledger import judging, papers, report
 from privlab.ledger.judging import INCONCLUSIVE, MEASURING, NOT_REPRODUCED, REPRODUCED, STAND_IN, Judgement
 from privlab.ledger.papers import Claim
 
@@ -37,9 +35,9 @@ LOOKED = judged(exploratory="class")
      "Undecided: 1 inconclusive (a stand-in); chosen after a look: 1 reproduced (a stand-in)."),
 ])  # fmt: skip
 def test_verdicts_make_an_answer_with_its_scope(verdicts, answer, words):
-    (one,) = headlines.headlines(verdicts)
+    (one,) = report.headlines(verdicts)
     assert (one.number, one.answer, one.words) == (4, answer, words)
-    assert headlines.count(verdicts) == f"of 1 questions: 1 {answer}"
+    assert report.answered(verdicts) == f"of 1 questions: 1 {answer}"
 
 
 def test_every_question_has_claims_of_its_paper_and_none_that_the_paper_s_own_numbers_deny():
@@ -53,16 +51,14 @@ def test_every_question_has_claims_of_its_paper_and_none_that_the_paper_s_own_nu
         assert question["asks"].endswith("?") and 40 <= len(question["about"].split()) <= 90, question
 
 
-def test_explanations_name_claims_that_are_there():
-    ids = {claim.id for claim in papers.claims()}
-    for name, why in papers.entries("explanations").items():
-        assert {name, *why.get("evidence", ()), *why.get("refuted", ())} <= ids and why["because"], name
-
-
-def test_no_explanation_is_contradicted_by_the_evidence():
+def test_every_claim_has_a_judgement_and_no_explanation_is_contradicted_by_the_evidence():
     """Where a verdict moves, the sentence that rested on it has to move, too."""
-    verdicts = {j.claim.id: j.verdict for j in judging.judgements()}
+    found = judging.judgements()
+    assert [j.claim.id for j in found] == [c.id for c in papers.claims()]
+    for j in found:
+        assert j.verdict in judging.VERDICTS and (j.scope in judging.SCOPES) == bool(j.ours) != (j.verdict == MEASURING)
+    verdicts = {j.claim.id: j.verdict for j in found}
     for name, why in papers.entries("explanations").items():
-        if verdicts[name] == NOT_REPRODUCED:
-            assert NOT_REPRODUCED not in [verdicts[one] for one in why.get("evidence", ())], name
-            assert REPRODUCED not in [verdicts[one] for one in why.get("refuted", ())], name
+        rests, refuted = ([verdicts[one] for one in why.get(of, ())] for of in ("evidence", "refuted"))
+        assert why["because"] and verdicts[name], name
+        assert verdicts[name] != NOT_REPRODUCED or (NOT_REPRODUCED not in rests and REPRODUCED not in refuted), name

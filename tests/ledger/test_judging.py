@@ -54,9 +54,9 @@ def test_the_repeats_own_differences_decide(measured):
     assert 0.94 < judged.p < 1 and [len(table) for table in judged.tables] == [4]
 
 
-@pytest.mark.parametrize("own, reading, scope", [
-    (True, "", OWN), (True, "It names no mode; here it is eval.", READING), (False, "It names no mode; here it is eval.", STAND_IN),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "own, reading, scope", [(True, "", OWN), (True, "In eval.", READING), (False, "In eval.", STAND_IN)]
+)
 def test_the_paper_s_networks_as_we_read_them_are_a_scope_of_their_own(measured, own, reading, scope):
     judged = judging.judge(claim("psnr[a] > 0", reading=reading), measured("night", {"psnr[a]": STEPS}, own=own))
     assert (judged.verdict, judged.scope, judged.reading) == (REPRODUCED, scope, reading if scope == READING else "")
@@ -102,7 +102,7 @@ def test_a_further_try_is_judged_at_half_the_level_and_the_earlier_stands_beside
     shelf = judging.shelf(tmp_path)
     judged = judging.judge(claim("psnr[a] > 0"), shelf)  # t = 2 / 0.6455 = 3.098, below 3.182
     assert judged.verdict == INCONCLUSIVE and judged.reason.startswith("try 2, judged at 0.025: ")
-    assert judging.judge(claim("psnr[a] > -0.06"), shelf).verdict == REPRODUCED  # 3.191
+    assert judging.judge(claim("psnr[a] + 0.06 > 0"), shelf).verdict == REPRODUCED  # 3.191
     assert [text.partition(" (")[0] for text in judged.beside] == ["class: not reproduced"]
 
 
@@ -149,16 +149,9 @@ def test_two_experiments_are_independent_samples_at_the_size_that_both_have(meas
     assert (judged.verdict, judged.profile, round(judged.p, 4)) == (REPRODUCED, "class", 0.0173)
 
 
-@pytest.mark.parametrize("looked, size, exploratory", [
-    ("", "class", False), ("class", "class", True), ("class", "night", False), ("night", "class", True),
-])  # fmt: skip
-def test_a_comparison_is_exploratory_at_the_sizes_that_were_looked_at(looked, size, exploratory, measured):
+@pytest.mark.parametrize(
+    "looked, size, after", [("", "class", 0), ("class", "class", 1), ("class", "night", 0), ("night", "class", 1)]
+)
+def test_a_comparison_is_exploratory_at_the_sizes_that_were_looked_at(looked, size, after, measured):
     judged = judging.judge(claim("psnr[a] > 0", exploratory=looked), measured(size, {"psnr[a]": STEPS}))
-    assert (judged.profile, judged.exploratory) == (size, exploratory)
-
-
-def test_every_claim_of_every_lab_has_a_judgement():
-    judged = judging.judgements()
-    assert [j.claim.id for j in judged] == [c.id for c in papers.claims()]
-    for j in judged:
-        assert j.verdict in judging.VERDICTS and (j.scope in judging.SCOPES) == bool(j.ours) != (j.verdict == MEASURING)
+    assert (judged.profile, judged.exploratory) == (size, bool(after))

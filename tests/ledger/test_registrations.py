@@ -66,10 +66,9 @@ def test_no_digest_was_ever_changed():
 
 
 def test_what_went_is_named_with_its_last_verdict_and_the_reason():
-    for claim, why in RETIRED["claims"].items():
-        assert why.keys() == {"verdict", "commit", "reason"}, claim
-    for name, why in RETIRED["experiments"].items():
-        assert why.keys() == {"commit", "reason"} and name not in NAMES
+    assert all(why.keys() == {"verdict", "commit", "reason"} for why in RETIRED["claims"].values())
+    assert all(why.keys() == {"commit", "reason"} for why in RETIRED["experiments"].values())
+    assert not RETIRED["experiments"].keys() & {*NAMES}
 
 
 def test_no_claim_went_without_a_word():

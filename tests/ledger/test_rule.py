@@ -8,61 +8,57 @@ from scipy import stats
 
 from privlab.ledger.comparison import parse
 from privlab.ledger.evidence import LEVEL
-from privlab.ledger.rule import Figure, PValues, p_values
+from privlab.ledger.rule import Figure, p_values
 
 RNG = np.random.default_rng(0)
-OPEN = PValues(1.0, 1.0)
-
-
-def turned(found):
-    return PValues(found.fails, found.holds)
+OPEN = (1.0, 1.0)
 
 
 def chance(text, experiments=None, people=0, **values):
     tables = {}
     for name, v in values.items():
         tables.setdefault((experiments or {}).get(name), {})[f"{name}[x]"] = np.asarray(v, float)
-    return PValues(*p_values(parse(text), list(tables.values()), people)[:2])  # without the words
+    return p_values(parse(text), list(tables.values()), people)[:2]  # without the words
 
 
 def decided(*arguments, **values):
-    result = chance(*arguments, **values)
-    return "holds" if result.holds < LEVEL else "fails" if result.fails < LEVEL else "open"
+    holds, fails = chance(*arguments, **values)
+    return "holds" if holds < LEVEL else "fails" if fails < LEVEL else "open"
 
 
 def test_an_atom_is_the_paired_t_test():
     a, b = RNG.normal(1, 1, 9), RNG.normal(0.4, 1, 9)
     result = chance("a[x] > b[x] + 0.1", a=a, b=b)
-    assert result.holds == pytest.approx(stats.ttest_rel(a, b + 0.1, alternative="greater").pvalue)
-    assert result.fails == pytest.approx(1 - result.holds)
-    assert chance("a[x] < b[x] + 0.1", a=a, b=b) == turned(result)
+    assert result[0] == pytest.approx(stats.ttest_rel(a, b + 0.1, alternative="greater").pvalue)
+    assert result[1] == pytest.approx(1 - result[0])
+    assert chance("a[x] < b[x] + 0.1", a=a, b=b) == result[::-1]
 
 
 def test_names_of_two_experiments_are_welchs():
     a, b = RNG.normal(1, 1, 9), RNG.normal(0.4, 3, 5)
     result = chance("a[x] > b[x]", experiments={"a": "one", "b": "other"}, a=a, b=b)
-    assert result.holds == pytest.approx(stats.ttest_ind(a, b, equal_var=False, alternative="greater").pvalue)
+    assert result[0] == pytest.approx(stats.ttest_ind(a, b, equal_var=False, alternative="greater").pvalue)
     doubled = chance("2 * a[x] - 1 > 3 * b[x]", experiments={"a": "one", "b": "other"}, a=a, b=b)
     expected = stats.ttest_ind(2 * a - 1, 3 * b, equal_var=False, alternative="greater").pvalue
-    assert doubled.holds == pytest.approx(expected)
+    assert doubled[0] == pytest.approx(expected)
 
 
 def test_errors_are_tested_in_logs():
     a, b = np.exp(RNG.normal(0, 2, 8)), np.exp(RNG.normal(1, 2, 8))
     result = chance("mse[x] * 10 < from_grey[x]", mse=a, from_grey=b)
-    assert result.holds == pytest.approx(stats.ttest_rel(np.log(10 * a), np.log(b), alternative="less").pvalue)
+    assert result[0] == pytest.approx(stats.ttest_rel(np.log(10 * a), np.log(b), alternative="less").pvalue)
     # logs to base 10: -2, -3, -4, and -32 for the exact one; mean -10.25, standard error 7.26; below -1 by t = 1.274
-    assert chance("mse[x] < 0.1", mse=[1e-2, 1e-3, 1e-4, 0.0]).holds == pytest.approx(0.1461, abs=1e-3)
+    assert chance("mse[x] < 0.1", mse=[1e-2, 1e-3, 1e-4, 0.0])[0] == pytest.approx(0.1461, abs=1e-3)
     assert str(Figure.of("mse[x]", [1e-2, 0.0])) == "mse[x] = 1e-17 ×÷ 1.6e+21 (n=2, 1 of them exact)"
 
 
 def test_compounds_by_hand():
     a, b, c = RNG.normal(1, 1, (3, 6))
-    holds, fails, _ = zip(*(chance(f"{n}[x] > 0", **{n: v}) for n, v in (("a", a), ("b", b), ("c", c))), strict=True)
+    holds, fails = zip(*(chance(f"{n}[x] > 0", **{n: v}) for n, v in (("a", a), ("b", b), ("c", c))), strict=True)
     every = chance("a[x] > 0 and b[x] > 0 and c[x] > 0", a=a, b=b, c=c)
-    assert (every.holds, every.fails) == (max(holds), pytest.approx(min(1, 3 * min(fails))))
+    assert (every[0], every[1]) == (max(holds), pytest.approx(min(1, 3 * min(fails))))
     some = chance("a[x] > 0 or b[x] > 0 or c[x] > 0", a=a, b=b, c=c)
-    assert (some.holds, some.fails) == (pytest.approx(min(1, 3 * min(holds))), max(fails))
+    assert (some[0], some[1]) == (pytest.approx(min(1, 3 * min(holds))), max(fails))
 
 
 def test_values_without_spread_decide_only_where_they_are_exact():
@@ -77,7 +73,7 @@ def test_a_share_that_is_the_same_in_every_repeat_is_tested_exactly_where_people
     share = [100 * count / 40] * 8
     for alternative, text in (("greater", "acc[x] > 90"), ("less", "acc[x] < 90")):
         result = chance(text, people=40, acc=share)
-        assert result.holds == pytest.approx(stats.binomtest(count, 40, 0.9, alternative=alternative).pvalue, abs=1e-12)
+        assert result[0] == pytest.approx(stats.binomtest(count, 40, 0.9, alternative=alternative).pvalue, abs=1e-12)
     alone, both = chance("acc[x] > 90", acc=share), chance("acc[x] > attacc[x]", people=40, acc=share, attacc=[50] * 8)
     assert alone == both == chance("psnr[x] > 20", people=40, psnr=[30] * 8) == OPEN
     assert chance("acc[x] > 90", people=40, acc=[88, 91, 95]) == chance("acc[x] > 90", acc=[88, 91, 95])
@@ -88,16 +84,14 @@ def test_laws(rows, scale):
     """Turned round, the chances change places; units do not matter; both can never be small."""
     a, b = np.array(rows).T
     result = chance("a[x] > b[x]", a=a, b=b)
-    assert chance("b[x] > a[x]", a=a, b=b) == turned(result)
+    assert chance("b[x] > a[x]", a=a, b=b) == result[::-1]
     if np.abs(a - b).std() > 1e-6:
         scaled = chance(f"{scale} * a[x] > {scale} * b[x]", a=a, b=b)
-        assert scaled.holds == pytest.approx(result.holds, abs=1e-6)
+        assert scaled[0] == pytest.approx(result[0], abs=1e-6)
     for text in ("a[x] > b[x]", "a[x] > 0 and b[x] > 0", "a[x] > 0 or b[x] > 0", "abs(a[x] - b[x]) < 1"):
         both = chance(text, a=a, b=b)
-        assert not (both.holds < LEVEL and both.fails < LEVEL) and min(both.holds, both.fails) >= 0
+        assert not (both[0] < LEVEL and both[1] < LEVEL) and min(both[0], both[1]) >= 0
 
-
-# -- where nothing is true ----------------------------------------------------------------------------------------------------
 
 NULLS = {  # comparison -> on which side of its border the truth, all means 0, lies: "" on it, so that any decision is wrong
     "a[x] > b[x]": "",
@@ -105,7 +99,7 @@ NULLS = {  # comparison -> on which side of its border the truth, all means 0, l
     "a[x] > b[x] > c[x] > d[x] > e[x]": "",
     "max(a[x], b[x], c[x], d[x]) > 0": "",
     "abs(a[x] - b[x]) < 0.2": "holds",
-    "abs(a[x]) > 0.2": "fails",
+    "max(a[x], 0 - a[x]) > 0.2": "fails",
 }
 
 DRAWS = {
@@ -113,7 +107,7 @@ DRAWS = {
     "heavy": lambda rng, shape: rng.standard_t(3, shape),
     "skewed": lambda rng, shape: rng.gamma(4, size=shape) / 2 - 2,  # skewness 1, standard deviation 1
 }
-CASES = [(text, kind, n) for text in NULLS for kind in ("normal", "heavy") for n in (4, 8)]
+CASES = [(text, kind, n) for text in NULLS for kind, n in (("normal", 8), ("heavy", 4))]
 
 
 @pytest.mark.parametrize(("text", "kind", "n"), [*CASES, ("a[x] > b[x]", "skewed", 8), ("a[x] > b[x]", "skewed", 16)])

@@ -5,7 +5,7 @@ import html
 import nbformat
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from privlab.ledger import headlines, judging
+from privlab.ledger import judging, report
 from privlab.runner import canaries, screen
 
 RESULTS = {
@@ -26,7 +26,7 @@ def test_the_screen_and_the_page_have_labs_verdicts_pictures_and_what_moved(tmp_
         ["05_april", "ok", "23.0", "1.11"],
         ["99_other", "failed", "1.0", "0.00"],
     ]
-    assert headlines.count(judging.judgements()) in lines and len(lines) < 45
+    assert report.answered(judging.judgements()) in lines and len(lines) < 45
     at = lines.index("12 of 40 values differ from the committed evidence")
     assert lines[at + 1] == "  canary: psnr[a_0], 1 before, 2 now" and lines[at + 9] == "  and 4 more"
     assert lines[-2] == "99_other: In [3]: <boom>" and lines[-1].endswith(f": {tmp_path / 'index.html'}")

@@ -14,8 +14,8 @@ def decision(compare: str, values: dict[str, np.ndarray], apart: bool = False) -
     """
     named = {f"{name}[x]": of for name, of in values.items()}
     tables = [{name: of} for name, of in named.items()] if apart else [named]
-    p = rule.p_values(comparison.parse(compare), tables)
-    return "holds" if p.holds < evidence.LEVEL else "fails" if p.fails < evidence.LEVEL else ""
+    holds, fails, _ = rule.p_values(comparison.parse(compare), tables)
+    return "holds" if holds < evidence.LEVEL else "fails" if fails < evidence.LEVEL else ""
 
 
 @experiment("the_ledger.decisions", data=())
