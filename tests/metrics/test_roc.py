@@ -100,10 +100,7 @@ def test_no_threshold_beats_the_best_and_higher_ones_are_worse(case):
     assert reached >= 0.5
 
 
-@pytest.mark.parametrize(
-    ("below", "above"),
-    [(1.0, np.nextafter(1.0, 2)), (-5e-324, 0.0), (1.6e308, 1.7e308)],
-)
+@pytest.mark.parametrize(("below", "above"), [(1.0, np.nextafter(1.0, 2)), (-5e-324, 0.0), (1.6e308, 1.7e308)])
 def test_halfway_never_falls_on_the_wrong_side(below, above):
     threshold = roc.best_threshold([below, above], [False, True])
     assert below < threshold <= above and math.isfinite(threshold)
