@@ -65,40 +65,30 @@ def two_layers(seed=0):
     return network.eval().requires_grad_(False)
 
 
-def by_hand(network, x):
-    """Equation 4, layer by layer; x as the network takes it."""
+def by_hand(network, x, relative):
+    """Equation 4, layer by layer; x as the network takes it. Relative: in units of the running deviation, and variance."""
     total = 0.0
     for layer in network:
         if isinstance(layer, nn.BatchNorm2d):
             entering = x.transpose(0, 1).flatten(1)  # (channels, values)
             variance = (entering - entering.mean(1, keepdim=True)).square().mean(1)
-            total += (entering.mean(1) - layer.running_mean).square().sum().sqrt().item()
-            total += (variance - layer.running_var).square().sum().sqrt().item()
+            unit = layer.running_var + layer.eps if relative else torch.ones(len(variance))
+            total += ((entering.mean(1) - layer.running_mean).square() / unit).sum().sqrt().item()
+            total += ((variance - layer.running_var) / unit).square().sum().sqrt().item()
         x = layer(x)
     return total
 
 
-def test_statistics_by_hand():
+@pytest.mark.parametrize("relative", [False, True])
+def test_statistics_by_hand(relative):
     network, pixels, small = two_layers(), noise(3, 3, 8, 8).sigmoid(), noise(3, 3, 5, 5).sigmoid()
-    found = priors.BatchNormStatistics(network)(HALF(pixels), {}, leak_of())
-    assert found.item() == pytest.approx(by_hand(network, network.normalise(pixels)))
-    larger = F.interpolate(small, size=(8, 8), mode="bilinear")
-    resized = priors.BatchNormStatistics(network, size=8)(HALF(small), {}, leak_of((3, 5, 5)))
-    assert resized.item() == pytest.approx(by_hand(network, network.normalise(larger)))
-
-
-def test_relative_statistics_by_hand():
-    """Means in units of the running deviation, variances in units of the running variance."""
-    network, deviations = nn.Sequential(nn.BatchNorm2d(3, eps=0.0)).double().eval(), torch.tensor([1.0, 2.0, 3.0])
-    network.normalise = Normalise((0.0,) * 3, (1.0,) * 3)
-    network[0].running_mean.copy_(torch.tensor([0.1, 0.2, 0.3]))
-    network[0].running_var.copy_(deviations**2)
-    pixels = noise(3, 3, 8, 8).sigmoid()
-    gaps = (pixels.mean((0, 2, 3)) - network[0].running_mean) / deviations
-    spreads = pixels.var((0, 2, 3), correction=0) / deviations**2 - 1
-    prior = priors.BatchNormStatistics(network, relative=True)
-    assert prior(HALF(pixels), {}, leak_of()).item() == pytest.approx((gaps.norm() + spreads.norm()).item())
-    assert "relative" in repr(prior)
+    prior = priors.BatchNormStatistics(network, relative=relative)
+    expected = by_hand(network, network.normalise(pixels), relative)
+    assert prior(HALF(pixels), {}, leak_of()).item() == pytest.approx(expected)
+    larger, prior = F.interpolate(small, size=(8, 8), mode="bilinear"), priors.BatchNormStatistics(network, 8, relative)
+    expected = by_hand(network, network.normalise(larger), relative)
+    assert prior(HALF(small), {}, leak_of((3, 5, 5))).item() == pytest.approx(expected)
+    assert ("relative" in repr(prior)) == relative
 
 
 def hooks(network):

@@ -167,12 +167,9 @@ class Asks:
         (torch.load, "{}", "torch.serialization.load"),
     ],
 )
-@pytest.mark.parametrize("where", ["top", "inside"])
-def test_a_pickle_that_asks_for_more_is_refused_by_name(network, tmp_path, function, given, named, where):
+def test_a_pickle_that_asks_for_more_is_refused_by_name(network, tmp_path, function, given, named):
     touched = tmp_path / "touched"
-    trap = Asks(function, given.format(touched))
-    held = trap if where == "top" else network | {"G": trap}
-    (tmp_path / "bad.pkl").write_bytes(pickle.dumps(held))
+    (tmp_path / "bad.pkl").write_bytes(pickle.dumps(network | {"G": Asks(function, given.format(touched))}))
     with pytest.raises(ValueError, match=f"bad.pkl' holds no .*it asks for {named}, which .*; refused"):
         stylegan2.convert(tmp_path / "bad.pkl")
     assert not touched.exists() and not (tmp_path / "bad.safetensors").exists()

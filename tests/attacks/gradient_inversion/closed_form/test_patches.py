@@ -32,10 +32,10 @@ class Hand(nn.Module):
         self.way, places, width = way, 16, 128
         if way == "overlapping":
             self.embed, places = nn.Conv2d(3, width, 8, 4, 2), 64
-        elif way in ("linear", "shuffled"):
-            self.embed = nn.Linear(192, width, bias=way == "linear")
+        elif way == "shuffled":
+            self.embed = nn.Linear(192, width, bias=False)
         else:
-            self.embed = nn.Conv2d(3, width, 8, 8, bias=way != "no bias")
+            self.embed = nn.Conv2d(3, width, 8, 8)
         self.norm = nn.LayerNorm(width) if way == "norm between" else nn.Identity()
         self.cls = nn.Parameter(0.02 * torch.randn(1, 1, width))
         shape = (1, width, 4, 4) if way == "map" else (1, places + way.startswith("class token"), width)
@@ -47,8 +47,7 @@ class Hand(nn.Module):
     def forward(self, x):
         x = {"normalises itself": (x - 0.45) / 0.2, "bent": x.tanh()}.get(self.way, x)
         if isinstance(self.embed, nn.Linear):
-            x = nn.functional.unfold(x, 8, stride=8).transpose(1, 2)
-            z = self.embed(x.flip(1, 2) if self.way == "shuffled" else x)
+            z = self.embed(nn.functional.unfold(x, 8, stride=8).transpose(1, 2).flip(1, 2))
         elif self.way == "map":
             z = (self.embed(x) + self.where).flatten(2).transpose(1, 2)
         else:
@@ -62,10 +61,10 @@ class Hand(nn.Module):
         return self.head(self.body(z).mean(1))
 
 
-WAYS = ["no bias", "linear", "shuffled", "map", "normalises itself", "overlapping"]
+WAYS = ["shuffled", "map", "normalises itself", "overlapping", "class token with position", "class token behind"]
 
 
-@pytest.mark.parametrize("way", [*WAYS, "class token with position", "class token behind"])
+@pytest.mark.parametrize("way", WAYS)
 def test_a_vit_by_hand_is_read_however_it_is_written(way):
     assert read(Hand(way).eval()) > 60
 
