@@ -32,9 +32,8 @@ def test_gradients_are_those_of_the_mean_loss(small):
 
 
 def test_a_linear_model_by_hand():
-    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 2, bias=False))
+    model, x = nn.Sequential(nn.Flatten(), nn.Linear(12, 2, bias=False)), torch.arange(12.0).view(1, 3, 2, 2) / 12
     nn.init.zeros_(model[1].weight)
-    x = torch.arange(12.0).view(1, 3, 2, 2) / 12
     leak = observe(model, x, torch.tensor([0]))
     # logits are 0, so the softmax is (1/2, 1/2) and the rows of the gradient are -x/2 and x/2
     torch.testing.assert_close(leak["1.weight"], torch.stack([-x.flatten() / 2, x.flatten() / 2]))
@@ -78,15 +77,17 @@ def test_neither_a_client_nor_a_search_writes_into_a_models_buffers(derivative):
 
 
 def test_client_and_searches_differentiate_whatever_the_caller_has_switched_off(small):
-    public, x = generators.Eigenfaces(images(20), width=5), images()
-    found = []
+    public, x, found = generators.Eigenfaces(images(20), width=5), images(), []
+    newton, people = (
+        gradient_inversion.GaussNewton(8),
+        model_inversion.ppa(pool=8, candidates=2, kept=1, views=0, steps=1),
+    )
     for mode in (torch.enable_grad, torch.no_grad):
         with mode():
             leak = observe(small, x, torch.tensor([0]))
-            first = gradient_inversion.inverting_gradients(steps=2).run(small, leak, progress=False)
-            second = gradient_inversion.GaussNewton(passes=12).run(small, leak, progress=False)
-            people = model_inversion.ppa(pool=8, candidates=2, kept=1, views=0, steps=1).run(small, public, [0])
-        found.append((leak["head.weight"], first.images, second.images, people.images))
+            searches = [s.run(small, leak, progress=False) for s in (gradient_inversion.annealed(1), newton)]
+            searches.append(people.run(small, public, [0]))
+        found.append([leak["head.weight"], *(result.images for result in searches)])
     assert all(map(torch.equal, *found))
 
 
@@ -159,19 +160,17 @@ class Keeping(nn.Module):
         return x.flatten(1)[:, :10] + self.held["bias"]
 
 
-@pytest.mark.parametrize("look", ["never", "with a graph"])
-def test_what_a_layer_keeps_breaks_no_gradient_and_stays_with_the_layer(look):
-    x, y = images(), torch.tensor([3])
-    model = Keeping()
-    if look != "never":
-        F.cross_entropy(model(x), y).backward()  # frees the graph
-        model.weight.grad = None
+@pytest.mark.parametrize("looked", [False, True])
+def test_what_a_layer_keeps_breaks_no_gradient_and_stays_with_the_layer(looked):
+    x, y, model = images(), torch.tensor([3]), Keeping()
+    if looked:
+        torch.autograd.grad(F.cross_entropy(model(x), y), model.weight)  # frees the graph
     held, before = model.held, dict(model.held)
     first, second = (observe(model, x, y).grads["weight"] for _ in range(2))
     assert first.any() and torch.equal(first, second)
     assert model.held is held and held.keys() == before.keys() and all(held[n] is before[n] for n in held)
-    right = (F.cross_entropy(x.flatten(1)[:, :10] + model.weight.square(), y),)
-    torch.testing.assert_close(first, torch.autograd.grad(right, model.weight)[0])
+    loss = F.cross_entropy(x.flatten(1)[:, :10] + model.weight.square(), y)
+    torch.testing.assert_close(first, torch.autograd.grad(loss, model.weight)[0])
 
 
 def test_a_parameter_that_the_forward_pass_leaves_alone_sends_zeros():

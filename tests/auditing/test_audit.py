@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ from privlab.auditing import attack, forms
 from privlab.auditing.forms import IMAGE, UP_TO, Judge, fitted
 from privlab.defences import perturbation
 from privlab.leak import Leak, observe
-from privlab.models import april, zoo
+from privlab.models import zoo
 
 
 def pictures(n: int = 2, side: int = 32) -> tuple[torch.Tensor, torch.Tensor]:
@@ -64,12 +65,6 @@ def test_closed_forms_are_those_called_by_hand(of_vit):
     assert "Theorem 1 does not hold" in of_vit.why["attention"]
 
 
-def test_the_paper_s_form_is_tried_on_the_paper_s_architecture():
-    found = privlab.audit(april.build("a", depth=2), *pictures(1), steps=1, progress=False)
-    assert max(s["psnr"] for s in found.leaks if s["form"] == "attention") > 40
-    assert "subspace" in found.why  # no norm before its attention
-
-
 def test_a_first_layer_by_hand():
     """Phong et al. 2018, section 3: a row of dL/dW over dL/db."""
     x, slope = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([3.0, 0.0, -1.0])
@@ -95,7 +90,7 @@ class TwoStems(nn.Module):
         self.a, self.b, self.head = nn.Linear(192, 40), nn.Linear(192, 60), nn.Linear(100, 5)
 
     def forward(self, x):
-        return self.head(torch.cat([self.a(x.flatten(1)).relu(), self.b(x.flatten(1)).relu()], 1))
+        return self.head(torch.cat([self.a(x.flatten(1)), self.b(x.flatten(1))], 1).relu())
 
 
 def test_what_is_withheld_holds_only_if_no_other_layer_gives_the_image_away():
@@ -131,14 +126,16 @@ def test_search_is_the_preset(of_vit):
     assert of_vit.search["psnr"] == pytest.approx(metrics.psnr(by_hand.images, images).item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), NotImplementedError("no such derivative\nand more")])
-def test_a_search_that_ends_early_is_reported_and_keeps_the_rest(monkeypatch, error):
-    def broken(self, *args, **kwargs):
-        raise error
-
-    monkeypatch.setattr(GradientMatching, "search", broken)
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (KeyboardInterrupt(), "interrupted"),
+        (NotImplementedError("no such derivative\nand more"), "it could not be run: no such derivative"),
+    ],
+)
+def test_a_search_that_ends_early_is_reported_and_keeps_the_rest(monkeypatch, error, why):
+    monkeypatch.setattr(GradientMatching, "search", Mock(side_effect=error))
     found = privlab.audit(plain(), *pictures(1, 16), steps=9, progress=False)
-    why = "interrupted" if isinstance(error, KeyboardInterrupt) else "it could not be run: no such derivative"
     assert (found.search["steps"], found.search["ended"]) == (0, why)
     assert found.leaks and why in " ".join(found.text().split())
 
@@ -193,10 +190,6 @@ def test_the_command_takes_a_folder_weights_and_classes(tiny, tmp_path):
     images, labels, public = attack.photographs(str(tmp_path / "photos"), model, "vit_cifar")
     assert images.shape == (3, 3, 32, 32) and public is None
     assert labels.tolist() == model(model.normalise(images)).argmax(1).tolist()
-
-
-def test_sets_are_as_they_are_and_labels_count_modulo_the_classes():
-    model = models.build("vit_cifar", num_classes=3, depth=1)
     held = data.load("cifar10_samples")
     images, labels, public = attack.photographs("cifar10_samples", model, "vit_cifar")
     order = torch.randperm(20, generator=torch.Generator().manual_seed(0)).tolist()

@@ -63,14 +63,9 @@ def test_arrays_tensors_lists_and_whole_numbers_are_one():
         assert len({call(*form) for form in forms}) == 1
 
 
-def test_accuracy_by_hand():
+def test_accuracy_and_the_best_threshold_by_hand():
     assert roc.accuracy(SCORES, MEMBERS, 0.5) == pytest.approx((3 / 3 + 2 / 3) / 2)  # at the score itself: called
-    assert roc.accuracy(SCORES, MEMBERS, 0.51) == pytest.approx((2 / 3 + 2 / 3) / 2)
-    unequal = np.array([1.0] * 9 + [0.0]), np.array([True] * 9 + [False])
-    assert roc.accuracy(*unequal, -1) == 0.5  # 9 of 10 right, and yet a coin: balanced
-
-
-def test_the_best_threshold_by_hand():
+    assert roc.accuracy([1.0] * 9 + [0.0], [True] * 9 + [False], -1) == 0.5  # 9 of 10 right, and yet a coin: balanced
     assert roc.best_threshold(SCORES, MEMBERS) == pytest.approx((0.5 + 0.3) / 2)
     # Cuts at 3.5 and 1.5 are both .75: the highest is taken.
     assert roc.best_threshold([4.0, 3.0, 2.0, 1.0], [True, False, True, False]) == 3.5
@@ -226,8 +221,8 @@ def test_the_interval_covers_over_a_grid(shape, n, fpr, auc):
 def test_the_interval_covers_ties_and_cliffs():
     """With ties the true rate is that of the lowest step whose FPR is within. 6,000 trials gave .978 on the cliff."""
     step = math.ceil(4 * stats.norm.isf(0.01)) / 4
-    assert coverage(in_steps, stats.norm.sf(step - 1), 2_000, 2_000, 0.01)[0] >= 0.95
-    assert 0.95 <= coverage(cliff, 0.5, 2_000, 2_000, 0.01)[0] < 1
+    assert coverage(in_steps, stats.norm.sf(step - 1), 2_000, 2_000, 0.01, trials=100)[0] >= 0.95
+    assert 0.95 <= coverage(cliff, 0.5, 2_000, 2_000, 0.01, trials=400)[0] < 0.995
 
 
 @pytest.mark.parametrize("fpr", [0.001, 1, -0.1, math.nan])

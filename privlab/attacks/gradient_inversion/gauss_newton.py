@@ -44,10 +44,6 @@ class GaussNewton(Search):
 
     passes: int = 240
 
-    def __post_init__(self) -> None:
-        if self.passes < LEAST:
-            raise ValueError(f"passes={self.passes}: give {LEAST} or more")
-
     @property
     def steps(self) -> int:  # type: ignore[override]
         """At most."""
@@ -71,10 +67,7 @@ class GaussNewton(Search):
 
 
 class Point:
-    """The residuals r at one latent, and products with their Jacobian J = dr / d(latent) there.
-
-    r: how the update differs from the leak's, tensor by tensor, and the images' roughness, whose squares count `rough`.
-    """
+    """The residuals r at one latent, and products with their Jacobian J there; squares of the images' roughness count `rough`."""
 
     rough = 0.0
     transposed: Tensor | None = None  # J^T u, with a graph to u

@@ -106,13 +106,8 @@ def gradinversion(steps: int = 20_000, prior: nn.Module | None = None, group: in
     prior: the victim itself, if it has such statistics; without it, that term is left out (on a ViT, Hatamizadeh et al. 2022, Table 1).
     The noise that the authors add in each step is left out.
     """
-    terms = (
-        Term("gradients", 1e-3, layer_norms),
-        *_statistics(0.1, prior),
-        *_agreement(group),
-        Term("pixels", 1e-6, pixel_norm, of="images"),
-        SMOOTH,
-    )
+    distance, pixels = Term("gradients", 1e-3, layer_norms), Term("pixels", 1e-6, pixel_norm, of="images")
+    terms = (distance, *_statistics(0.1, prior), *_agreement(group), pixels, SMOOTH)
     return GradientMatching(terms, steps, schedule=cosine, group=group)
 
 
@@ -161,8 +156,9 @@ def one_or_many(model: nn.Module, leak: Leak) -> Tensor:
 def _statistics(
     weight: float, prior: nn.Module | None, stages: Stages = ALWAYS, size: int | None = None, relative: bool = False
 ) -> list[Term]:
-    value = None if prior is None else priors.BatchNormStatistics(prior, size, relative)
-    return [] if value is None else [Term("statistics", weight, value, stages, of="images")]
+    if prior is None:
+        return []
+    return [Term("statistics", weight, priors.BatchNormStatistics(prior, size, relative), stages, of="images")]
 
 
 def _agreement(group: int) -> list[Term]:

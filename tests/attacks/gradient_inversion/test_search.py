@@ -265,22 +265,14 @@ def test_lbfgs_takes_the_slope_of_a_batch_on_a_vit():
     assert states[-1].evaluations > 3 and states[-1].loss < states[0].loss
 
 
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
+def test_settings_that_cannot_work_are_named():
+    for settings, says in (
         (dict(steps=0), r"steps=0, .*1 or more steps"),
         (dict(terms=(COSINE, COSINE)), r"the names .* repeat"),
-        (dict(optimiser="sgd"), r"optimiser='sgd' is not known here; try 'adam' or 'lbfgs'"),
-        (dict(derivative="central"), r"derivative='central' is not known here; try 'exact' or 'auto'"),
-    ],
-)
-def test_settings_that_cannot_work_are_named(settings, says):
-    with pytest.raises(ValueError, match=says):
-        GradientMatching(**dict(terms=(COSINE,), steps=5) | settings)
-
-
-def test_stages_that_divide_no_run_are_named():
-    with pytest.raises(ValueError, match=r"stages=\(\(0.5, 1.0\),\) of term 'late' do not divide a run"):
+    ):
+        with pytest.raises(ValueError, match=says):
+            GradientMatching(**dict(terms=(COSINE,), steps=5) | settings)
+    with pytest.raises(ValueError, match=r"stages=\(\(0.5, 1.0\),\) of 'late': give parts of the run that rise"):
         Term("late", 1.0, cosine_distance, ((0.5, 1.0),))
 
 
@@ -304,5 +296,5 @@ def test_a_leak_of_zeros_ends_with_a_reason(model, leak, kind):
     zeros = replace(leak, grads={n: torch.zeros_like(g) for n, g in leak.grads.items()})
     attack = replace(gradient_inversion.inverting_gradients(5), derivative=kind)
     assert [s.reason for s in attack.search(model, zeros, restarts=2)] == ["not finite"] * 2
-    with pytest.raises(ValueError, match=r"never had a finite loss \(ended by not finite\).*zeros"):
+    with pytest.raises(ValueError, match=r"no finite loss \(ended by not finite\).*zeros"):
         attack.run(model, zeros, progress=False)

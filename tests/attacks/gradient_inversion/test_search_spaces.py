@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
 from privlab import data, models
-from privlab.attacks.gradient_inversion import closed_form, search_spaces
+from privlab.attacks.gradient_inversion import search_spaces
 from privlab.data import Normalise
 from privlab.leak import observe
 
@@ -57,19 +57,6 @@ def test_the_true_patches_lie_in_the_family(photos, width, batch, std):
     torch.testing.assert_close(space.basis.T @ space.basis, torch.eye(space.hidden).double(), rtol=0, atol=1e-12)
     other = model.normalise(photos.take([19])[0].double())  # it says something: another image is not in it
     assert (space.images(space.begin(other)) - other).abs().max() > 0.05
-
-
-def test_one_image_is_the_closed_form(photos):
-    model = victim()
-    x, y = photos.one(3)
-    leak = observe(model, x, y, names=FIRST)
-    space = search_spaces.family(model, leak)
-    assert space.hidden == 0
-    found = model.normalise.inverse(space.images(torch.zeros(1, 16, 0).double()))
-    assert (found - x).abs().max() < 1e-10
-    assert (found - closed_form.subspace(model, leak).images).abs().max() < 1e-9
-    public = photos.take(range(5))[0]
-    assert space.expected(public) is space
 
 
 def test_the_origin_is_the_nearest_point_to_mid_grey(photos):
@@ -124,6 +111,5 @@ def test_components_are_scikit_learns(photos):
 def test_batches_that_leave_nothing_are_named(photos):
     x, y = photos.take(range(3))
     model = victim(384, patch_size=4)  # 64 patches of 48 pixels: one difference a patch is more than there are pixels
-    says = r"its 2 images leave 48 of the 48 pixels of a patch open.*give fewer images"
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match="2 images leave all 48 pixels of a patch open.*give fewer images"):
         search_spaces.family(model, observe(model, x[:2], y[:2], names=FIRST))

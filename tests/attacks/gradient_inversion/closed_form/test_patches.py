@@ -94,7 +94,7 @@ def test_models_of_libraries_that_are_no_vision_transformer_of_timm_are_read(bui
 @pytest.mark.parametrize(
     ("model", "says"),
     [
-        (Hand("norm between"), "no learnable position embedding of this .* may be fixed or rotary"),
+        (Hand("norm between"), "no learnable position embedding .* may be fixed or rotary"),
         (Hand(fixed=True), "no learnable position embedding"),
         (nn.Sequential(nn.Flatten(), nn.Linear(3072, 10)), "no learnable position embedding"),
         (Hand("bent"), "what enters 'embed.weight' is not affine in the image"),
@@ -110,7 +110,7 @@ def test_an_embedding_that_is_resized_or_behind_a_head_of_zeros_is_not_taken_for
     model = models.build("vit_cifar", img_size=48, embed_dim=64, depth=1, num_heads=1, dynamic_img_size=True)
     with pytest.raises(ValueError, match="resized, behind a norm, or a last layer of zeros lets no gradient through"):
         patches.find(model, observe(model, torch.rand(1, 3, 32, 32), LABEL))
-    assert patches.find(model, observe(model, torch.rand(1, 3, 48, 48), LABEL)).names[0] == "pos_embed"
+    assert patches.find(model, observe(model, torch.rand(1, 3, 48, 48), LABEL))[0][0] == "pos_embed"
 
 
 def test_the_model_is_left_as_it_was_and_a_frozen_copy_is_named():

@@ -127,7 +127,7 @@ def test_narrow_models_warn_with_the_rank(photos):
     leak = observe(narrow, *photos.one(0))
     with pytest.warns(UserWarning, match="width 48 is not above the 64 patches: rank 47"):
         closed_form.patch_embedding(narrow, leak)
-    with pytest.raises(ValueError, match="width 48 leaves no equation beside its 65 tokens"):
+    with pytest.raises(ValueError, match="width 48 leaves no equation beside 65 tokens"):
         closed_form.subspace(narrow, leak)
     with pytest.warns(UserWarning, match="width 80 less 65 tokens leaves 14 equations for the 48 pixels"):
         closed_form.subspace(wider, observe(wider, *photos.one(0)))
@@ -160,9 +160,9 @@ def test_what_does_not_fit_is_named(photos):
     leak = observe(plain, x, y)
     nothing = dataclasses.replace(leak, grads={n: torch.zeros_like(g) for n, g in leak.grads.items()})
     for form, model, sent, says in (
-        (closed_form.patch_embedding, frozen, None, "no learnable position embedding of this VisionTransformer"),
+        (closed_form.patch_embedding, frozen, None, "no learnable position embedding"),
         (closed_form.attention, resnet, None, "no VisionTransformer of timm where .*ResNet"),
-        (closed_form.subspace, plain, None, "PlainBlock, has no norm before its attention"),
+        (closed_form.subspace, plain, None, "its first block has no norm before its attention"),
         (closed_form.subspace, clip, None, "nothing but a position embedding stands between"),  # a norm before block 0
         (closed_form.attention, other, leak, "give the model that the client trained"),
         (closed_form.attention, plain, nothing, "'pos_embed' is zero everywhere"),
@@ -170,8 +170,6 @@ def test_what_does_not_fit_is_named(photos):
     ):
         with pytest.raises(ValueError, match=says):
             form(model, sent or observe(model, x, y))
-    with pytest.raises(ValueError, match="noise=-1.0 is no share of the gradient's size"):
-        closed_form.attention(plain, leak, noise=-1.0)
 
 
 @settings(max_examples=6, deadline=None)
