@@ -73,9 +73,7 @@ def probe(features: Tensor, attribute: Tensor, kind: str = "mlp", width: int | N
     steps: list[Any] = [] if width is None else [PCA(width, svd_solver="full"), StandardScaler()]
     mlp = MLPClassifier((HIDDEN,), max_iter=50, random_state=seed)
     pipeline = make_pipeline(StandardScaler(), *steps, mlp if kind == "mlp" else LogisticRegression(max_iter=500))
-    with warnings.catch_warnings(
-        action="ignore", category=ConvergenceWarning
-    ):  # stopping after so many epochs is meant
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # so many epochs are meant
         return Probe(pipeline.fit(x, truth), int(values[counts.argmax()]))
 
 

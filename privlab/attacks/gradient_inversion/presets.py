@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -153,12 +154,10 @@ def one_or_many(model: nn.Module, leak: Leak) -> Tensor:
     return (label_recovery.row_products if leak.batch_size == 1 else label_recovery.row_minimum)(model, leak)
 
 
-def _statistics(
-    weight: float, prior: nn.Module | None, stages: Stages = ALWAYS, size: int | None = None, relative: bool = False
-) -> list[Term]:
+def _statistics(weight: float, prior: nn.Module | None, stages: Stages = ALWAYS, *how: Any) -> list[Term]:
     if prior is None:
         return []
-    return [Term("statistics", weight, priors.BatchNormStatistics(prior, size, relative), stages, of="images")]
+    return [Term("statistics", weight, priors.BatchNormStatistics(prior, *how), stages, of="images")]
 
 
 def _agreement(group: int) -> list[Term]:

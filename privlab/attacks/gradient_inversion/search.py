@@ -163,17 +163,15 @@ class Descent:
         differs = attack.derivative == "auto" and self.chunks is None and repeatable
         self.difference = derivatives.Difference(model, parameters) if differs else None
 
-    def states(
-        self, restart: int, x: Tensor, label_logits: Tensor | None, resume: Checkpoint | None
-    ) -> Iterator[State]:
+    def states(self, restart: int, x: Tensor, logits: Tensor | None, resume: Checkpoint | None) -> Iterator[State]:
         """A state before each step, and one after the last, from what `starts` gives.  resume: of this restart or an earlier one."""
         self.restart, self.step, self.evaluations, self.differences = restart, 0, 0, 0
         self.agrees = False  # whether a difference did when last compared
         with torch.no_grad():
             x = self._inside(x)
             latent = x if self.space is None else torch.cat([self.space.begin(part) for part in x.split(self.batch)])
-        self.latent, self.label_logits = latent.clone().requires_grad_(), label_logits  # (group * batch, ...)
-        self.variables = [self.latent] if label_logits is None else [self.latent, label_logits.requires_grad_()]
+        self.latent, self.label_logits = latent.clone().requires_grad_(), logits  # (group * batch, ...)
+        self.variables = [self.latent] if logits is None else [self.latent, logits.requires_grad_()]
         self.optimiser: torch.optim.Optimizer = OPTIMISERS[self.attack.optimiser](self.variables, lr=self.attack.lr)
         if resume and resume["restart"] == restart:
             with torch.no_grad():

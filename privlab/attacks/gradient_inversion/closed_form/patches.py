@@ -20,8 +20,6 @@ from privlab.attacks.gradient_inversion.closed_form.least_squares import Noise, 
 from privlab.leak import Leak
 from privlab.models.forward import stateless
 
-STEPS = 100  # of conjugate gradients, at most
-
 Entering = Callable[[Tensor], Tensor]  # image -> what enters some layer
 Calls = list[tuple[Any, Tensor, Tensor]]  # of layers: which, what enters it, and what it makes of that
 
@@ -134,7 +132,7 @@ def undone(entering: Entering, numbers: Tensor, like: Tensor) -> Tensor:
     left, answer = back(numbers - nothing), torch.zeros_like(like, dtype=torch.float64)
     direction, size = left, left.square().sum()
     enough = torch.finfo(like.dtype).eps ** 2 * size
-    for _ in range(STEPS):
+    for _ in range(100):
         if size <= enough:
             break
         seen = entering(direction.to(like)).detach().double() - nothing
