@@ -124,7 +124,7 @@ class Difference:
     def __init__(self, model: nn.Module, parameters: Gradients) -> None:
         self.parameters, self.forward = parameters, functional(model)
         self.weights = [p.detach() for p in parameters.values()]
-        self.length = _norm(self.weights)
+        self.length = nn.utils.get_total_norm(self.weights)
         self.layers: list[Any] = [m for m in model.modules() if type(m) in (nn.ReLU, nn.MaxPool2d)]
 
     def update(self, loss: Loss, inputs: Tensors) -> Gradients:
@@ -138,7 +138,7 @@ class Difference:
 
     def vjp(self, loss: Loss, inputs: Tensors, u: Tensors) -> list[Tensor]:
         """J^T u for each of the inputs, where `update` was taken last."""
-        shift = (SHIFT * torch.finfo(u[0].dtype).eps ** 0.5 * self.length / _norm(u)).item()
+        shift = (SHIFT * torch.finfo(u[0].dtype).eps ** 0.5 * self.length / nn.utils.get_total_norm(u)).item()
         shifted = [torch.add(weight, part, alpha=shift) for weight, part in zip(self.weights, u, strict=True)]
         with self._instead(partial(_replay, iter(self.pattern))):
             there = loss(partial(self.forward, dict(zip(self.parameters, shifted, strict=True))), inputs, WHOLE)
@@ -214,8 +214,3 @@ class _Cosine(torch.autograd.Function):
         own = (weight * ctx.cosine / ctx.length**2).item()
         pairs = zip(ctx.leak.grads.values(), ctx.ours, strict=True)
         return None, *(torch.mul(t, theirs).add_(g, alpha=own) for t, g in pairs)
-
-
-def _norm(tensors: Tensors) -> Tensor:
-    """The Euclidean norm of all tensors, taken as one long vector."""
-    return torch.stack(torch._foreach_norm(list(tensors))).norm()

@@ -119,11 +119,10 @@ class _Trajectory:
         self.limit, self.parameters, self.leak, self.space = limit, parameters, leak, space
         self.forward, self.restart, self.seed = derivatives.twice_differentiable(model), restart, seed
         self.low, self.high = edges(leak)
+        self.images = (
+            (lambda latent: latent) if space is None else space.images
+        )  # normalised, with a graph to the latent
         self.pairs: Pairs = []
-
-    def images(self, latent: Tensor) -> Tensor:
-        """Normalised images, with a graph to the latent."""
-        return latent if self.space is None else self.space.images(latent)
 
     def states(self, x: Tensor, resume: Checkpoint | None) -> Iterator[State]:
         """From normalised images x, or where a checkpoint of this restart was taken."""

@@ -189,12 +189,9 @@ class Descent:
                 return
             self._advance()
 
-    @property
-    def progress(self) -> float:
-        return self.step / self.attack.steps
-
     def evaluate(self) -> Tensor:
         """The loss, over all seeds; its gradient is left in the variables' `.grad`, and `self.values` (terms, group) has its terms."""
+        self.progress = self.step / self.attack.steps
         self.active = [t for t in self.terms if t.factor(self.progress) > 0]
         own = [t for t in self.active if t.of != "group"]
         latents = self.latent.split(self.batch)

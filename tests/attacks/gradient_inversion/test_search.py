@@ -136,7 +136,7 @@ def test_a_term_of_the_group_draws_seeds_together(model, three):
 
 
 def test_the_slope_in_a_space_is_that_of_the_composition(model, three):
-    photographs = torch.rand(9, 3, 6, 6, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    photographs = 0.3 + 0.4 * torch.rand(9, 3, 6, 6, generator=torch.Generator().manual_seed(5)).double()
     space = gradient_inversion.search_spaces.components(photographs, 3, model.normalise)
     attack = GradientMatching((Term("gradients", 1.0, squared_distance),), 1, 1e-3)
     before, after = list(attack.search(model, three, space=space, start=photographs[:3]))
