@@ -14,9 +14,9 @@ from privlab.attacks.gradient_inversion import label_recovery
 from privlab.leak import Leak, observe
 
 
-def head(classes, features, bias=True):
+def head(classes, features):
     """A model that is a last layer and nothing else; images of shape (features, 1, 1) are its features."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(features, classes, bias=bias))
+    return nn.Sequential(nn.Flatten(), nn.Linear(features, classes))
 
 
 def leak_of(weight, bias=None, batch_size=1):
@@ -32,27 +32,22 @@ def softmax_leak(features, logits, answers):
     return head(p.shape[1], features.shape[1]), leak_of(weight, c.mean(0), len(c))
 
 
-# Three classes, p = (1/4, 1/2, 1/4), label 2: c = (1/4, 1/2, -3/4).
-BY_HAND = {
-    "features (1, 3), sum 4": ([[0.25, 0.75], [0.5, 1.5], [-0.75, -2.25]], dict(row_sum=2, row_products=2, row_minimum=2)),
-    # Sums -.5, -1, 1.5: the likeliest wrong class has the smallest. Minima -.75, -1.5, -.75 x 1: as wrong, for 1/3 < (1/2)/(3/4).
-    "features (1, -3), sum -2": ([[0.25, -0.75], [0.5, -1.5], [-0.75, 2.25]], dict(row_sum=1, row_products=2, row_minimum=1)),
-    # Sums -.25, -.5, .75. Minima -.75, -1.5, -1.5 would tie at (2, -3); at (2.5, -3) 5/6 > 2/3: the label's is the lowest, -1.875.
-    "features (2.5, -3), sum -.5": (
-        [[0.625, -0.75], [1.25, -1.5], [-1.875, 2.25]],
-        dict(row_sum=1, row_products=2, row_minimum=2),
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", BY_HAND)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_one_image_by_hand(case, dtype):
-    rows, expected = BY_HAND[case]
-    leak = leak_of(torch.tensor(rows, dtype=dtype), torch.tensor([0.25, 0.5, -0.75], dtype=dtype))
-    for name, answer in (expected | dict(bias_minimum=2, bias_counts=2)).items():
-        found = label_recovery.RULES[name](head(3, 2), leak)
-        assert found.dtype == torch.int64 and found.tolist() == [answer], name
+@pytest.mark.parametrize(
+    ("features", "row_sum", "row_minimum"),
+    [
+        ((1.0, 3.0), 2, 2),
+        ((1.0, -3.0), 1, 1),  # sums -.5, -1, 1.5: the likeliest wrong class has the smallest; minima -.75, -1.5, -.75
+        ((2.5, -3.0), 1, 2),  # sums -.25, -.5, .75; minima -.75, -1.5, -1.875, for 2.5 / 3 > 2/3
+    ],
+)
+def test_one_image_by_hand(features, row_sum, row_minimum, dtype):
+    """Three classes, p = (1/4, 1/2, 1/4), label 2: c = (1/4, 1/2, -3/4)."""
+    c = torch.tensor([0.25, 0.5, -0.75])
+    leak = leak_of(torch.outer(c, torch.tensor(features)).to(dtype), c.to(dtype))
+    expected = dict(row_sum=row_sum, row_products=2, row_minimum=row_minimum, bias_minimum=2, bias_counts=2)
+    found = {name: rule(head(3, 2), leak) for name, rule in label_recovery.RULES.items()}
+    assert found == expected and all(labels.dtype == torch.int64 for labels in found.values())
 
 
 def test_two_images_by_hand():

@@ -1,6 +1,7 @@
 """What is compared: each distance by hand, its slope, what it does where nothing differs, and what it refuses."""
 
 import math
+from operator import attrgetter
 
 import pytest
 import torch
@@ -19,11 +20,8 @@ from privlab.attacks.gradient_inversion.objectives import (
 from privlab.leak import Leak, observe
 from privlab.models import parts
 
+name_of = attrgetter("__name__")
 ALL = [squared_distance, relative_distance, cosine_distance, layer_norms, tag(0.1)]
-
-
-def names(value):
-    return getattr(value, "__name__", repr(value))
 
 
 def two(a, b):
@@ -52,7 +50,7 @@ def vit():
         (weighted(cosine_distance, {"w": 0.0}), 0),
         (weighted(tag(0.1), {"b": 10.0}), 25 + 400 + 0.1 * (7 + 0.5 * 20)),
     ],
-    ids=names,
+    ids=name_of,
 )
 def test_values_by_hand(value, expected):
     grads, leak = two([4.0, 4.0, 4.0], [1.0, 0.0, 2.0])
@@ -68,7 +66,7 @@ def test_the_direction_of_the_position_embedding_by_hand():
         assert position_direction(None, {"pos_embed": factor * sent}, leak).item() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("value", [*ALL, weighted(layer_norms, {"b": 0.5})], ids=names)
+@pytest.mark.parametrize("value", [*ALL, weighted(layer_norms, {"b": 0.5})], ids=name_of)
 def test_slopes_are_right_and_finite_where_nothing_differs(value):
     _, leak = two([0.0] * 3, [1.0, -2.0, 0.5])
 
@@ -104,7 +102,9 @@ def test_a_missing_position_embedding_is_said_aloud(vit):
 
 def test_a_name_tells_any_two_apart():
     one, same, other = ({"a": 2.0, "b": 0.0}, {"b": 0.0, "a": 2.0}, {"a": 0.0, "b": 2.0})
-    assert names(weighted(layer_norms, one)).startswith("weighted(layer_norms, 2 by 0, 2 #")
-    assert names(weighted(layer_norms, one)) == names(weighted(layer_norms, same))
-    assert names(weighted(layer_norms, one)) != names(weighted(layer_norms, other)) and names(tag(0.2)) != names(ALL[4])
-    assert names(weighted(position_direction, {})) == "weighted(position_direction, 0 by nothing)"
+    assert name_of(weighted(layer_norms, one)).startswith("weighted(layer_norms, 2 by 0, 2 #")
+    assert name_of(weighted(layer_norms, one)) == name_of(weighted(layer_norms, same))
+    assert name_of(weighted(layer_norms, one)) != name_of(weighted(layer_norms, other)) and name_of(
+        tag(0.2)
+    ) != name_of(ALL[4])
+    assert name_of(weighted(position_direction, {})) == "weighted(position_direction, 0 by nothing)"

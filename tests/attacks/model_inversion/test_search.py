@@ -207,6 +207,14 @@ def test_realism_pulls_towards_what_the_discriminator_finds_real(target, prior):
     assert found[1].images.mean() > found[0].images.mean() + 0.02
 
 
+def test_a_draw_has_the_fitted_variance():
+    attack, spread = replace(QUICK, fitted=True, candidates=4000), torch.tensor([0.0, math.log(9)]).expand(4000, 2)
+    found = attack.sample(torch.ones(4000, 2), spread, drawn(0))
+    assert found.std(0).tolist() == pytest.approx([1, 3], rel=0.05) and found.mean(0).tolist() == pytest.approx(
+        [1, 1], abs=0.15
+    )
+
+
 def test_the_anchor_holds_features_near_those_of_the_generators_pictures(prior):
     """With a weight that leaves nothing else to do, the features go where those of the pictures are on average."""
     model = network().eval()

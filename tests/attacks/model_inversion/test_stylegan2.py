@@ -67,15 +67,8 @@ def drawn():
 
 
 @pytest.fixture
-def weights(tmp_path):
-    save_file(drawn(), tmp_path / "tiny.safetensors")
-    (tmp_path / "tiny.json").write_text(json.dumps(SETTINGS))
-    return tmp_path / "tiny.safetensors"
-
-
-@pytest.fixture
-def authors(monkeypatch):
-    """Modules of the authors' names, so that a pickle can name them; nothing of privlab sees them."""
+def network(monkeypatch):
+    """What the authors' training loop writes, with the stand-in's tensors: a pickle that names what is in modules of theirs."""
 
     def _reconstruct_persistent_obj(meta):
         raise AssertionError("the checkout's own function was called")
@@ -84,12 +77,11 @@ def authors(monkeypatch):
         pass
 
     class Persistent:
-        def __init__(self, **state):
-            self.meta = {
-                "type": "class",
-                "module_src": "raise SystemExit('the source was run')",
-                "state": EasyDict(state),
-            }
+        def __init__(self, parameters, buffers=(), modules=(), **more):
+            learnt = {name: torch.nn.Parameter(tensor, False) for name, tensor in parameters.items()}
+            more |= dict(_parameters=OrderedDict(learnt), _buffers=OrderedDict(buffers), _modules=OrderedDict(modules))
+            state = EasyDict(training=False, _non_persistent_buffers_set={"passing"}, **more)
+            self.meta = {"type": "class", "module_src": "raise SystemExit('the source was run')", "state": state}
 
         def __reduce__(self):
             return _reconstruct_persistent_obj, (self.meta,), None
@@ -100,36 +92,19 @@ def authors(monkeypatch):
         known.__module__, known.__qualname__ = name, known.__name__
         monkeypatch.setitem(sys.modules, name, module)
         monkeypatch.setitem(sys.modules, name.split(".")[0], types.ModuleType(name.split(".")[0]))
-    return EasyDict, Persistent
-
-
-@pytest.fixture
-def network(authors):
-    """What the authors' training loop writes, with the stand-in's tensors."""
-    (EasyDict, Persistent), known = authors, drawn()
-
-    def module(parameters, buffers=(), modules=(), **more):
-        learnt = {name: torch.nn.Parameter(tensor, False) for name, tensor in parameters.items()}
-        state = dict(_parameters=OrderedDict(learnt), _buffers=OrderedDict(buffers), _modules=OrderedDict(modules))
-        return Persistent(training=False, _non_persistent_buffers_set={"passing"}, **state, **more)
-
+    known = drawn()
     layers = {"weight": known["layers.weight"], "bias": known["layers.bias"]}
-    made = module(
+    made = Persistent(
         {"pixels": known["pixels"].to(memory_format=torch.channels_last)},
         {"w_avg": known["w_avg"], "passing": torch.zeros(3), "absent": None},
-        {"layers": module(layers, weight_gain=np.sqrt(np.float64(2))), "nothing": None},
+        {"layers": Persistent(layers, weight_gain=np.sqrt(np.float64(2))), "nothing": None},
         _init_kwargs=EasyDict(SETTINGS, synthesis_kwargs=EasyDict(num_fp16_res=4)),
     )
     return {"G": None, "D": None, "G_ema": made, "training_set_kwargs": EasyDict(path="x.zip")}
 
 
-@pytest.fixture
-def pickled(network, tmp_path):
+def test_the_script_makes_tensors_and_settings_of_a_pickle(network, tmp_path, monkeypatch, capsys, request):
     (tmp_path / "ffhq.pkl").write_bytes(pickle.dumps(network))
-    return tmp_path / "ffhq.pkl"
-
-
-def test_the_script_makes_tensors_and_settings_of_a_pickle(pickled, tmp_path, monkeypatch, capsys, request):
     script = Path(__file__).parents[3] / "data_scripts/stylegan.py"
 
     def run(path):
@@ -139,7 +114,7 @@ def test_the_script_makes_tensors_and_settings_of_a_pickle(pickled, tmp_path, mo
         return ended.value.code, *capsys.readouterr()
 
     place = tmp_path / "out/ffhq.safetensors"
-    assert run(pickled) == (0, f"{place}\n", "")
+    assert run(tmp_path / "ffhq.pkl") == (0, f"{place}\n", "")
     code, out, err = run(tmp_path / "nowhere.pkl")
     assert code == 1 and out == "" and "nowhere.pkl" in err
     assert json.loads(place.with_suffix(".json").read_text()) == SETTINGS | {"synthesis_kwargs": {"num_fp16_res": 4}}
@@ -200,10 +175,12 @@ def test_what_is_no_network_is_told(tmp_path, content):
         stylegan2.convert(tmp_path / "other.pkl")
 
 
-def test_styles_and_images_are_those_of_the_network(checkout, weights):
+def test_styles_and_images_are_those_of_the_network(checkout, tmp_path):
     """By the stand-in's definition: styles pulled half-way to their mean, images from [-1, 1] to [0, 1], cut out and resized."""
-    path, state = list(sys.path), torch.random.get_rng_state()
-    made, known = stylegan2.StyleGAN2(checkout, weights, crop=12, resize=8), drawn()
+    path, state, known = list(sys.path), torch.random.get_rng_state(), drawn()
+    save_file(known, tmp_path / "tiny.safetensors")
+    (tmp_path / "tiny.json").write_text(json.dumps(SETTINGS))
+    made = stylegan2.StyleGAN2(checkout, tmp_path / "tiny.safetensors", crop=12, resize=8)
     assert sys.path == path and torch.equal(state, torch.random.get_rng_state())
     z = made.sample(3, 0)
     assert made.width == 6 and made.shape == (3, 8, 8) and "crop=12, resize=8" in repr(made)
