@@ -8,7 +8,7 @@ section 3.1.2; Song and Shmatikov 2020 call it overlearning).
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -55,9 +55,7 @@ class Probe(NamedTuple):
         return Score(*values)
 
 
-def probe(
-    features: Tensor, attribute: Tensor, kind: Literal["mlp", "linear"] = "mlp", width: int | None = None, seed: int = 0
-) -> Probe:
+def probe(features: Tensor, attribute: Tensor, kind: str = "mlp", width: int | None = None, seed: int = 0) -> Probe:
     """Fit a probe on the auxiliary set, whose mean and deviation standardise the features.
 
     kind: "mlp", two layers with 64 hidden units (Adam at 1e-3, batches of 200, up to 50 epochs); "linear", a logistic regression.
@@ -75,8 +73,7 @@ def probe(
     steps: list[Any] = [] if width is None else [PCA(width, svd_solver="full"), StandardScaler()]
     mlp = MLPClassifier((HIDDEN,), max_iter=50, random_state=seed)
     pipeline = make_pipeline(StandardScaler(), *steps, mlp if kind == "mlp" else LogisticRegression(max_iter=500))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # stopping after so many epochs is meant
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # so many epochs are meant
         return Probe(pipeline.fit(x, truth), int(values[counts.argmax()]))
 
 

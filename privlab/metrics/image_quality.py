@@ -76,8 +76,7 @@ def perceptual_network() -> Any:
     import lpips as library  # not at the top: it takes seconds, and few cells need it
 
     trunk = load_file(sources.fetch("lpips") / "alex.safetensors")
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an argument that torchvision renamed
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings(action="ignore"):  # torchvision renamed an argument
         network = library.LPIPS(net="alex", pnet_rand=True, verbose=False)  # its own trunk is random
     # "slice2.3.weight" is "features.3.weight"
     network.net.load_state_dict({name: trunk[f"features.{name.split('.', 1)[1]}"] for name in network.net.state_dict()})

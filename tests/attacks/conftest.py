@@ -7,10 +7,7 @@ from privlab import compute
 
 @pytest.fixture
 def stop_behind_save(monkeypatch):
-    """Call it with n: the n-th thing that is saved from then on is the last, for a KeyboardInterrupt comes behind it.
-
-    Gives the list of what is saved, which goes on growing.
-    """
+    """Call it with n: a KeyboardInterrupt comes behind the n-th thing that is saved from then on. Gives the list of what is saved."""
 
     def stop(n):
         save, saved = compute.Run.save, []

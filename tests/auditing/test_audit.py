@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -16,14 +15,14 @@ from weights import same
 
 import privlab
 from privlab import __main__ as cli
-from privlab import auditing, data, metrics, models
+from privlab import data, metrics, models
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import GradientMatching, closed_form
 from privlab.auditing import attack, forms
 from privlab.auditing.forms import IMAGE, UP_TO, Judge, fitted
 from privlab.defences import perturbation
 from privlab.leak import Leak, observe
-from privlab.models import april, zoo
+from privlab.models import zoo
 
 
 def pictures(n: int = 2, side: int = 32) -> tuple[torch.Tensor, torch.Tensor]:
@@ -43,21 +42,12 @@ def vit() -> nn.Module:
 
 @pytest.fixture(scope="module")
 def of_vit():
-    return privlab.audit(vit(), *pictures(), name="a small ViT", steps=3, progress=False)
+    return privlab.audit(vit(), *pictures(), name="a small ViT", steps=1, progress=False)
 
 
 @pytest.fixture(scope="module")
 def of_plain():
-    return privlab.audit(plain(), *pictures(side=16), steps=3, progress=False, public=pictures(6, 16)[0][2:])
-
-
-# -- what it measures ------------------------------------------------------------------------------------------------------
-
-
-def test_importing_privlab_stays_light_and_the_audit_is_a_function():
-    code = "import sys, privlab; assert 'audit' in privlab.__all__ and 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
-    assert privlab.audit is auditing.audit
+    return privlab.audit(plain(), *pictures(side=16), steps=1, progress=False, public=pictures(6, 16)[0][2:])
 
 
 def test_closed_forms_are_those_called_by_hand(of_vit):
@@ -73,12 +63,6 @@ def test_closed_forms_are_those_called_by_hand(of_vit):
         assert found["psnr"] == pytest.approx(metrics.psnr(recovery.clamped, images[:1]).item(), abs=1)
         assert found["names"] == names
     assert "Theorem 1 does not hold" in of_vit.why["attention"]
-
-
-def test_the_paper_s_form_is_tried_on_the_paper_s_architecture():
-    found = privlab.audit(april.build("a", depth=2), *pictures(1), steps=1, progress=False)
-    assert max(s["psnr"] for s in found.leaks if s["form"] == "attention") > 40
-    assert "subspace" in found.why  # no norm before its attention
 
 
 def test_a_first_layer_by_hand():
@@ -106,7 +90,7 @@ class TwoStems(nn.Module):
         self.a, self.b, self.head = nn.Linear(192, 40), nn.Linear(192, 60), nn.Linear(100, 5)
 
     def forward(self, x):
-        return self.head(torch.cat([self.a(x.flatten(1)).relu(), self.b(x.flatten(1)).relu()], 1))
+        return self.head(torch.cat([self.a(x.flatten(1)), self.b(x.flatten(1))], 1).relu())
 
 
 def test_what_is_withheld_holds_only_if_no_other_layer_gives_the_image_away():
@@ -120,11 +104,9 @@ def test_the_best_brightness_and_contrast_by_hand():
     image = torch.tensor([0.2, 0.4, 0.6, 0.4]).view(1, 1, 2, 2)
     torch.testing.assert_close(fitted(5 - 2 * image, image), image)
     torch.testing.assert_close(fitted(0 * image, image), torch.full_like(image, 0.4))
-    judge, black, all_of_it = Judge(image, [torch.full_like(image, 0.4)]), 0 * image, image > 0
-    assert judge.look(image, black, all_of_it)[0]["shows"] == IMAGE
-    assert judge.look(5 - 2 * image, black, all_of_it)[0]["shows"] == UP_TO
-    stripes = torch.tensor([1.0, 0.0, 1.0, 0.0]).view(1, 1, 2, 2)
-    assert judge.look(stripes, black, all_of_it)[0]["shows"] == ""
+    judge, stripes = Judge(image, [torch.full_like(image, 0.4)]), torch.tensor([1.0, 0.0, 1.0, 0.0]).view(1, 1, 2, 2)
+    for picture, shows in ((image, IMAGE), (5 - 2 * image, UP_TO), (stripes, "")):
+        assert judge.look(picture, 0 * image, image > 0)[0]["shows"] == shows
 
 
 def test_shares_are_those_of_the_squared_gradient(of_vit):
@@ -138,25 +120,24 @@ def test_shares_are_those_of_the_squared_gradient(of_vit):
 
 def test_search_is_the_preset(of_vit):
     model, (images, labels) = vit(), pictures(1)
-    by_hand = gradient_inversion.annealed(3).run(model, observe(model, images, labels), seed=0, progress=False)
+    by_hand = gradient_inversion.annealed(1).run(model, observe(model, images, labels), seed=0, progress=False)
     assert torch.equal(of_vit.pictures["a short search"], by_hand.images)
-    assert (of_vit.search["steps"], of_vit.search["ended"]) == (3, "steps")
+    assert (of_vit.search["steps"], of_vit.search["ended"]) == (1, "steps")
     assert of_vit.search["psnr"] == pytest.approx(metrics.psnr(by_hand.images, images).item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), NotImplementedError("no such derivative\nand more")])
-def test_a_search_that_ends_early_is_reported_and_keeps_the_rest(monkeypatch, error):
-    def broken(self, *args, **kwargs):
-        raise error
-
-    monkeypatch.setattr(GradientMatching, "search", broken)
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (KeyboardInterrupt(), "interrupted"),
+        (NotImplementedError("no such derivative\nand more"), "it could not be run: no such derivative"),
+    ],
+)
+def test_a_search_that_ends_early_is_reported_and_keeps_the_rest(monkeypatch, error, why):
+    monkeypatch.setattr(GradientMatching, "search", Mock(side_effect=error))
     found = privlab.audit(plain(), *pictures(1, 16), steps=9, progress=False)
-    why = "interrupted" if isinstance(error, KeyboardInterrupt) else "it could not be run: no such derivative"
     assert (found.search["steps"], found.search["ended"]) == (0, why)
     assert found.leaks and why in " ".join(found.text().split())
-
-
-# -- how it is read --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("which", ["of_vit", "of_plain"])
@@ -172,22 +153,12 @@ def test_json_goes_round_and_the_page_stands_alone(which, request, tmp_path):
     assert len([has for _, has in page.tags if has.get("role") == "img"]) == 1 and page.names.count("h1") == 1
 
 
-def test_text_says_the_main_things(of_vit):
-    said = " ".join(repr(of_vit).split())
-    assert said.startswith("What a gradient of a small ViT gives away Without a search,")
-    for words in ("The clearest is the image, at", "A lower bound, no verdict", "pos_embed, patch_embed.proj.weight"):
-        assert words in said
-
-
-# -- the command line ------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def tiny(monkeypatch):
-    """A member of the zoo that takes no time, and a search of two steps."""
+    """A member of the zoo that takes no time, and a search of one step."""
     name, settings = zoo.CIFAR["vit_cifar"]
     monkeypatch.setitem(zoo._NAMED, "vit_cifar", (name, settings | {"embed_dim": 64, "depth": 2}))
-    monkeypatch.setattr(attack, "STEPS", ((0, 2),))
+    monkeypatch.setattr(attack, "STEPS", ((0, 1),))
 
 
 def run(*arguments: object) -> int:
@@ -198,29 +169,27 @@ def test_the_command_prints_and_writes(tiny, tmp_path, capsys):
     assert run("vit_cifar", "--out", tmp_path / "out") == 0
     said = capsys.readouterr().out
     assert said.startswith("What a gradient of vit_cifar gives away") and "4 images of 3 x 32 x 32" in said
+    for words in ("The clearest is the image, at", "A lower bound, no verdict", "pos_embed, patch_embed.proj.weight"):
+        assert words in " ".join(said.split())
     assert said.rstrip().endswith(f"wrote {tmp_path / 'out/audit.html'} and {tmp_path / 'out/audit.json'}")
     written = json.loads((tmp_path / "out/audit.json").read_text())
     assert written["command"] == {"weights": "fresh", "images": "public photographs"} and written["solves"]
-    assert (tmp_path / "out/audit.html").read_text().startswith("<!doctype html>")
 
 
 def test_the_command_takes_a_folder_weights_and_classes(tiny, tmp_path):
+    (tmp_path / "photos").mkdir()
     for i in range(3):
         colours = torch.randint(256, (40, 50, 3), generator=torch.Generator().manual_seed(i)).byte().numpy()
-        (tmp_path / "photos").mkdir(exist_ok=True)
-        Image.fromarray(colours).save(tmp_path / "photos" / f"{i}.png")
-    model = models.build("vit_cifar", num_classes=3, seed=5)
-    save_file(model.state_dict(), tmp_path / "mine.safetensors")
-    given = ("--images", tmp_path / "photos", "--weights", tmp_path / "mine.safetensors", "--classes", 3)
-    assert run("vit_cifar", *given, "--out", tmp_path) == 0
-    assert same(attack.named("vit_cifar", 3, tmp_path / "mine.safetensors"), model)
+        Image.fromarray(colours).save(tmp_path / f"photos/{i}.png")
+    model, weights = models.build("vit_cifar", num_classes=3, seed=5), tmp_path / "mine.safetensors"
+    save_file(model.state_dict(), weights)
+    assert (
+        run("vit_cifar", "--images", tmp_path / "photos", "--weights", weights, "--classes", 3, "--out", tmp_path) == 0
+    )
+    assert same(attack.named("vit_cifar", 3, weights), model)
     images, labels, public = attack.photographs(str(tmp_path / "photos"), model, "vit_cifar")
     assert images.shape == (3, 3, 32, 32) and public is None
     assert labels.tolist() == model(model.normalise(images)).argmax(1).tolist()
-
-
-def test_sets_are_as_they_are_and_labels_count_modulo_the_classes():
-    model = models.build("vit_cifar", num_classes=3, depth=1)
     held = data.load("cifar10_samples")
     images, labels, public = attack.photographs("cifar10_samples", model, "vit_cifar")
     order = torch.randperm(20, generator=torch.Generator().manual_seed(0)).tolist()

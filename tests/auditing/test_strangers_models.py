@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-import timm
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -67,6 +66,20 @@ class Branches(nn.Module):
         return self.last(F.gelu(h + x.flatten(1).flip(1) @ self.w))
 
 
+class Adapter(nn.Module):
+    """A low-rank layer that learns, beside a frozen one of whole numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base = nn.Parameter(torch.randint(-9, 9, (16, 768)).to(torch.int8), requires_grad=False)
+        self.down, self.up = nn.Parameter(torch.randn(4, 768) * 0.03), nn.Parameter(torch.randn(16, 4))
+        self.last = nn.Linear(16, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.flatten(1)
+        return self.last(F.gelu(x @ self.base.float().T * 0.01 + x @ self.down.T @ self.up.T))
+
+
 class Recurrent(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -74,22 +87,6 @@ class Recurrent(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.last(self.rnn(x.flatten(1)[:, None])[0][:, 0])
-
-
-class Adapter(nn.Module):
-    """A low-rank layer that learns, beside a frozen one in another format."""
-
-    def __init__(self, dtype: torch.dtype) -> None:
-        super().__init__()
-        whole = not dtype.is_floating_point
-        base = torch.randint(-9, 9, (16, 768)) if whole else torch.randn(16, 768)
-        self.base = nn.Parameter(base.to(dtype), requires_grad=False)
-        self.down, self.up = nn.Parameter(torch.randn(4, 768) * 0.03), nn.Parameter(torch.randn(16, 4))
-        self.last = nn.Linear(16, 5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = x.flatten(1)
-        return self.last(F.gelu(x @ self.base.float().T * 0.01 + x @ self.down.T @ self.up.T))
 
 
 class Quarters(nn.Module):
@@ -122,23 +119,18 @@ mean, std = torch.tensor([0.5, 0.4, 0.3]).view(3, 1, 1), torch.tensor([0.2, 0.25
 numbers = torch.nn.utils.parametrizations
 LEAKING: dict[str, tuple[Callable[[], nn.Module], Tensor, float]] = {  # build, images, dB at the best brightness, at least
     "rounding": (lambda: Plain(lambda x: (x * 255).round() / 255), IMAGES, 55),
-    "five bits": (lambda: Plain(lambda x: (x * 31).round() / 31), IMAGES, 35),
-    "a cast to bfloat16": (lambda: Plain(lambda x: x.bfloat16().float()), IMAGES, 50),
     "all in bfloat16": (lambda: Wrapped(Plain().bfloat16(), lambda x: x.bfloat16(), lambda y: y.float()), IMAGES, 35),
     "bent by tanh": (lambda: Plain(torch.tanh), IMAGES, 25),
     "rounding behind a flip and a normalisation": (lambda: Plain(lambda x: ((x.flip(3) * 255).round() - 9) / 7), IMAGES, 50),
-    "adapters on a bfloat16 base": (lambda: Adapter(torch.bfloat16), IMAGES, 60),
-    "adapters on an int8 base": (lambda: Adapter(torch.int8), IMAGES, 60),
+    "adapters on an int8 base": (Adapter, IMAGES, 60),
     "BatchNorm before": (lambda: nn.Sequential(nn.BatchNorm2d(3), Plain()), IMAGES, 60),
-    "a normalisation of its own": (lambda: Plain(lambda x: (x - mean) / std), IMAGES, 60),
-    "the same without a bias": (lambda: Plain(lambda x: (x - mean) / std, bias=False), IMAGES, 60),
-    "negatives": (lambda: Plain(lambda x: 1 - x), IMAGES, 60),
+    "a normalisation of its own, no bias": (lambda: Plain(lambda x: (x - mean) / std, bias=False), IMAGES, 60),
     "its own order of pixels": (lambda: Plain(lambda x: x.permute(0, 2, 3, 1).flip(1)), IMAGES, 60),
     "another size": (lambda: Plain(lambda x: F.interpolate(x, 16, mode="bilinear")), F.interpolate(IMAGES, 14), 60),
     "a softmax behind": (lambda: Wrapped(Plain(), after=lambda y: y.softmax(1)), IMAGES, 60),
     "a wrapped ViT": (lambda: Wrapped(vit()), LARGE, 60),
     "a ViT behind a normalisation": (lambda: nn.Sequential(Wrapped(vit(), lambda x: (x - mean) / std)), LARGE, 60),
-    "a ViT behind a flip": (lambda: nn.DataParallel(Wrapped(vit(), lambda x: x.flip(3).flip(1))), LARGE, 60),
+    "a ViT behind a flip": (lambda: Wrapped(vit(), lambda x: x.flip(3).flip(1)), LARGE, 60),
     "a frozen embedding": (lambda: Wrapped(vit(embed_dim=384, depth=2, position="random"), lambda x: x.flip(3)), LARGE, 60),
     "weight norm": (lambda: changed(numbers.weight_norm), IMAGES, 20),
     "spectral norm": (lambda: changed(numbers.spectral_norm), IMAGES, 20),
@@ -150,13 +142,10 @@ LEAKING: dict[str, tuple[Callable[[], nn.Module], Tensor, float]] = {  # build, 
         f"{name}, behind a negative": (lambda a=arguments: Wrapped(Weights(*a[:-1], bias=a[-1]), lambda x: 1 - x), IMAGES, 20)
         for name, arguments in {
             "@": (lambda x, w, b: x.flatten(1) @ w, 768, 8, False),
-            "a sum of products": (lambda x, w, b: (x[:, None] * w).sum((2, 3, 4)), 8, 3, 16, 16, False),
             "einsum": (lambda x, w, b: torch.einsum("bchw,chwo->bo", x, w), 3, 16, 16, 8, False),
-            "baddbmm": (lambda x, w, b: torch.baddbmm(b.view(1, 1, 8), x.flatten(1)[None], w[None]), 768, 8, True),
             "a convolution": (lambda x, w, b: F.conv2d(x, w, b), 8, 3, 16, 16, True),
             "flat weights": (lambda x, w, b: F.linear(x.flatten(1), w.view(8, 768), b), 6144, True),
             "weights made of weights": (lambda x, w, b: F.linear(x.flatten(1), w.tanh() * 2, b), 8, 768, True),
-            "a bilinear form": (lambda x, w, b: F.bilinear(x.flatten(1), torch.ones(1, 1), w), 8, 768, 1, False),
         }.items()
     },
 }  # fmt: skip
@@ -181,11 +170,12 @@ def test_a_model_that_gives_its_image_away_is_not_all_clear(name):
 
 
 def test_the_cure_for_another_number_of_channels_can_be_followed():
-    model = timm.create_model("vit_tiny_patch16_224", img_size=32, in_chans=1, num_classes=5, depth=2).eval()
+    model = Plain()
+    model.first, model.normalise = nn.Linear(256, 16), privlab.data.Normalise((0.5,) * 3, (0.5,) * 3)
     with pytest.raises(ValueError, match=r"set model.normalise = privlab.data.Normalise\(\(0.5,\), \(0.5,\)\)"):
-        audit(model, LARGE[:, :1])
+        audit(model.eval(), IMAGES[:, :1])
     model.normalise = privlab.data.Normalise((0.5,), (0.5,))
-    assert audit(model, LARGE[:, :1]).leaks
+    assert audit(model, IMAGES[:, :1]).leaks
 
 
 CLEAR = {
@@ -205,12 +195,10 @@ def test_convolutions_whose_gradients_mix_places_are_not_called_leaking(name):
     assert not report.leaks and not report.defences and "no proof that it is safe" in " ".join(report.text().split())
 
 
-def test_a_compiled_model_is_audited_as_the_plain_one():
+@pytest.mark.parametrize("wrap", [torch.compile, nn.DataParallel])
+def test_a_wrapped_model_is_audited_as_the_plain_one(wrap):
     model = Plain().eval()
-    assert audit(torch.compile(model)).solves == audit(model).solves
-
-
-# -- refused, and the model as it was ------------------------------------------------------------------------------------------
+    assert audit(wrap(model)).solves == audit(model).solves
 
 
 class Outside(Plain):
@@ -254,25 +242,21 @@ def test_a_slip_is_told_in_one_line(message):
     assert "\n" not in str(told.value)
 
 
-def test_what_is_clear_is_taken():
-    with torch.inference_mode():
-        assert audit(Plain().eval(), IMAGES.numpy(), 1, public=IMAGES.double()).solves
-    assert audit(Plain().eval(), IMAGES, torch.tensor([1], dtype=torch.uint8)).leaks
+class Counting(Plain):
+    def __init__(self):
+        super().__init__()
+        self.passes = nn.Buffer(torch.zeros(()))
+
+    def forward(self, x):
+        self.passes += 1
+        self.seen = x
+        return super().forward(x)
 
 
-def test_the_model_and_the_draws_are_as_they_were():
-    class Counting(Plain):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("passes", torch.zeros(()))
-
-        def forward(self, x):
-            self.passes += 1
-            self.seen = x
-            return super().forward(x)
-
+def test_the_model_and_the_draws_are_as_they_were_whatever_the_caller_is_in():
     model, before = Counting().eval(), torch.get_rng_state()
     model.first.weight.grad = torch.ones_like(model.first.weight)
-    audit(model)
+    with torch.inference_mode():
+        assert audit(model, IMAGES.numpy(), 1, public=IMAGES.double()).solves
     assert model.passes == 0 and not hasattr(model, "seen") and model.first.weight.grad.eq(1).all()
     assert torch.equal(torch.get_rng_state(), before) and all(p.requires_grad for p in model.parameters())

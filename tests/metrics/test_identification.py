@@ -22,9 +22,6 @@ def flat(*values):
     return torch.tensor(values).view(-1, 1, 1, 1).expand(-1, 1, 2, 2)
 
 
-# -- by hand --------------------------------------------------------------------------------------------------------------
-
-
 def test_ranks_by_hand():
     """On a line: truths at 2/8 and 5/8, distractors at 3/8, 4/8 and 7/8."""
     truth, distractors = flat(0.25, 0.625), flat(0.375, 0.5, 0.875)
@@ -41,33 +38,22 @@ def test_ranks_by_hand():
     assert metrics.iip(flat(0.26, 0.54), truth, distractors, by="pixels") == 0.5
 
 
-def test_a_recovery_that_says_nothing_is_not_lucky():
-    """The same distance from all: the last place, not the first."""
-    truth, distractors = torch.eye(4)[:2].view(2, 1, 2, 2), torch.eye(4)[2:].view(2, 1, 2, 2)
-    assert identification.ranks(torch.full((2, 1, 2, 2), 0.5), truth, distractors, by="pixels").tolist() == [4, 4]
-
-
 @pytest.mark.parametrize("by", ["pixels", "lpips", "features"])
-def test_exact_and_noisy_recoveries_among_photographs(photos, by):
-    truth, distractors = photos[:4].float() / 255, photos[4:]
-    assert identification.ranks(truth, truth, distractors, by).tolist() == [1, 1, 1, 1]
+def test_noisy_recoveries_among_photographs(photos, by):
+    truth, distractors = photos[:3].float() / 255, photos[3:10]
     noisy = truth + 0.05 * torch.randn(truth.shape, generator=torch.Generator().manual_seed(0))
-    assert metrics.iip(noisy.clamp(0, 1), truth, distractors, by) == 1
-    assert identification.ranks(truth.flip(0), photos[:4], distractors, by).min() > 1  # bytes as well
+    assert metrics.iip(noisy.clamp(0, 1), photos[:3], distractors, by) == 1  # bytes as well
+    assert identification.ranks(truth.roll(1, 0), truth, distractors, by).min() > 1
 
 
-# -- the spaces -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("channels", "size"), [(3, (32, 32)), (1, (32, 32)), (3, (48, 40))])
+@pytest.mark.parametrize(("channels", "size"), [(3, (32, 32)), (1, (48, 40))])
 def test_squared_distances_of_perceptual_points_are_lpips(photos, channels, size):
-    images = torch.nn.functional.interpolate(photos[:6].float() / 255, size, mode="bilinear")
-    images = images.mean(1, keepdim=True) if channels == 1 else images
-    a, b = images[:3], images[3:]
+    images = torch.nn.functional.interpolate(photos[:4].float() / 255, size, mode="bilinear")[:, :channels]
+    a, b = images[:2], images[2:]
     distances = torch.cdist(identification.perceptual(a).double(), identification.perceptual(b).double()).square()
-    for i in range(3):
+    for i in range(2):
         want = metrics.lpips(a, b.roll(i, 0))
-        torch.testing.assert_close(distances[range(3), [(j - i) % 3 for j in range(3)]], want, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(distances[range(2), [i, 1 - i]], want, rtol=1e-5, atol=1e-6)
 
 
 def test_pooled_features_are_timms(photos):
@@ -84,22 +70,15 @@ def test_pooled_features_are_timms(photos):
         torch.testing.assert_close(identification.pooled(x), caught[-1])
 
 
-# -- laws -----------------------------------------------------------------------------------------------------------------
-
-
 @settings(max_examples=30, deadline=None)
-@given(st.integers(1, 5), st.integers(1, 12), st.integers(0, 2**31), st.randoms(use_true_random=False))
-def test_ranks_by_definition_whatever_the_pieces_and_the_order(size, others, seed, random):
+@given(st.integers(1, 5), st.integers(1, 12), st.integers(0, 2**31), st.integers(1, 4))
+def test_ranks_by_definition_whatever_the_pieces(size, others, seed, at_once):
     g = torch.Generator().manual_seed(seed)
-    truth, found = (torch.rand(size, 1, 3, 3, generator=g, dtype=torch.float64) for _ in range(2))
-    distractors = torch.rand(others, 1, 3, 3, generator=g, dtype=torch.float64)
-    got = identification.ranks(found, truth, distractors, by="pixels")
+    found, truth, distractors = (torch.rand(n, 1, 3, 3, generator=g, dtype=torch.float64) for n in (size, size, others))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(identification, "PIXELS_AT_ONCE", 9 * at_once)
+        got = identification.ranks(found, truth, distractors, by="pixels")
     candidates = torch.cat([truth, distractors])
     for i in range(size):
         distances = (candidates - found[i]).square().sum((1, 2, 3))
         assert got[i] == (distances <= distances[i] * (1 + 1e-12)).sum()
-    order = list(range(others))
-    random.shuffle(order)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(identification, "PIXELS_AT_ONCE", 9 * random.randint(1, 4))
-        assert identification.ranks(found, truth, distractors[order], by="pixels").tolist() == got.tolist()

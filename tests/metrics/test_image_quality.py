@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from safetensors.torch import load_file
@@ -31,51 +31,31 @@ def noisy(images: torch.Tensor, scale: float, seed: int = 0) -> torch.Tensor:
     return images + scale * torch.randn(images.shape, generator=torch.Generator().manual_seed(seed))
 
 
-# -- values known by hand ----------------------------------------------------------------------------------------------
-
-
 def test_mse_and_psnr_by_hand() -> None:
-    truth = torch.full((4, 1, 2, 2), 0.5)
-    images = truth + torch.tensor([0.1, -0.1, 1.0, 0]).view(4, 1, 1, 1)  # the third leaves [0, 1], and is not clamped
-    assert torch.allclose(metrics.mse(images, truth), torch.tensor([0.01, 0.01, 1.0, 0]).double())
-    assert torch.allclose(metrics.psnr(images, truth), torch.tensor([20.0, 20.0, 0.0, math.inf]).double(), atol=1e-5)
-
-
-def test_computed_in_float64() -> None:
-    truth = torch.full((1, 1, 2, 2), 0.5, dtype=torch.float64)
-    assert metrics.psnr(truth + 1e-10, truth).item() == pytest.approx(200, abs=1e-4)
+    truth = torch.full((5, 1, 2, 2), 0.5).double()
+    images = truth + torch.tensor([0.1, -0.1, 1.0, 1e-10, 0]).view(
+        5, 1, 1, 1
+    )  # the third leaves [0, 1], and is not clamped
+    assert torch.allclose(metrics.mse(images, truth)[:3], torch.tensor([0.01, 0.01, 1.0]).double())
+    assert metrics.psnr(images, truth).tolist() == pytest.approx([20, 20, 0, 200, math.inf], abs=1e-4)
 
 
 def test_fft2d_by_hand() -> None:
     one, other, both = torch.zeros(3, 1, 2, 2).split(1)
     one[..., 0, 0] = other[..., 1, 1] = both[..., 0, 0] = both[..., 1, 1] = 1.0
-    assert metrics.fft2d(one, other).item() == pytest.approx(1)  # orthogonal
-    assert metrics.fft2d(-one, one).item() == pytest.approx(2)  # opposite
-    assert metrics.fft2d(one, both).item() == pytest.approx(1 - math.sqrt(0.5))
-    black, grey = torch.zeros(1, 3, 4, 4), torch.full((1, 3, 4, 4), 0.5)
-    assert metrics.fft2d(black, black).item() == 0
-    assert metrics.fft2d(black, grey).item() == metrics.fft2d(grey, black).item() == 1
+    for a, b, distance in ((one, other, 1), (-one, one, 2), (one, both, 1 - math.sqrt(0.5))):  # the second: opposite
+        assert metrics.fft2d(a, b).item() == pytest.approx(distance)
+    black = 0 * one
+    assert [metrics.fft2d(a, b).item() for a, b in ((black, black), (black, one), (one, black))] == [0, 1, 1]
 
 
-# -- laws --------------------------------------------------------------------------------------------------------------
-
-
-@given(batches, batches, st.permutations(range(3)))
-def test_laws(images: torch.Tensor, truth: torch.Tensor, order: list[int]) -> None:
-    for metric in (metrics.mse, metrics.psnr, metrics.fft2d):
-        assert torch.equal(metric(images, truth), metric(truth, images))
-        assert torch.allclose(metric(images[order], truth[order]), metric(images, truth)[order])
-
-
+@settings(max_examples=30)
 @given(batches, batches, st.floats(0.1, 5))
 def test_fft2d_is_the_cosine_distance_of_the_pixels(images: torch.Tensor, truth: torch.Tensor, contrast: float) -> None:
     images, truth = images + 1e-3, truth * 0.9 + 0.1  # not black
     cosine = torch.nn.functional.cosine_similarity(images.flatten(1), truth.flatten(1))
     assert torch.allclose(metrics.fft2d(images, truth), 1 - cosine, atol=1e-12)
     assert torch.allclose(metrics.fft2d(images * contrast, truth), metrics.fft2d(images, truth), atol=1e-9)
-
-
-# -- SSIM and LPIPS ----------------------------------------------------------------------------------------------------
 
 
 def test_ssim_is_the_library_s_gaussian_one(photos: torch.Tensor) -> None:
@@ -85,12 +65,6 @@ def test_ssim_is_the_library_s_gaussian_one(photos: torch.Tensor) -> None:
         channels = zip(image.double().numpy(), true.double().numpy(), strict=True)
         want = [structural_similarity(a, b, **how) for a, b in channels]
         assert value.item() == pytest.approx(np.mean(want), abs=1e-12)
-
-
-def test_ssim_of_flat_images_by_hand() -> None:
-    dark, bright = torch.full((1, 1, 11, 11), 0.2), torch.full((1, 1, 11, 11), 0.6)
-    want = (2 * 0.2 * 0.6 + 1e-4) / (0.2**2 + 0.6**2 + 1e-4)  # no structure: only the luminance term is left
-    assert metrics.ssim(dark, bright).item() == pytest.approx(want, abs=1e-6)
 
 
 def test_ssim_and_lpips_see_what_a_screen_shows(photos: torch.Tensor) -> None:
@@ -103,17 +77,14 @@ def test_ssim_and_lpips_see_what_a_screen_shows(photos: torch.Tensor) -> None:
 def test_lpips_is_the_library_s_on_the_fetched_trunk(photos: torch.Tensor) -> None:
     import lpips
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an argument that torchvision renamed
+    with warnings.catch_warnings(action="ignore"):  # an argument that torchvision renamed
         library = lpips.LPIPS(net="alex", pnet_rand=True, verbose=False)
-    trunk = list(load_file(sources.fetch("lpips") / "alex.safetensors").items())
-    for name, parameter in library.net.named_parameters():  # by place: slice2.3.weight is features.3.weight
-        (weight,) = [w for n, w in trunk if n.split(".", 1)[1] == name.split(".", 1)[1]]
-        parameter.data.copy_(weight)
+    trunk = load_file(sources.fetch("lpips") / "alex.safetensors")
+    by_place = {name.split(".", 1)[1]: weight for name, weight in trunk.items()}  # slice2.3.weight is features.3.weight
+    library.net.load_state_dict({name: by_place[name.split(".", 1)[1]] for name in library.net.state_dict()})
     images = noisy(photos, 0.1).clamp(0, 1)
     want = library(images, photos, normalize=True).flatten().double()
-    found = metrics.lpips(images, photos)
-    assert torch.allclose(found, want, atol=1e-6) and found.dtype == torch.float64
+    assert torch.allclose(metrics.lpips(images, photos), want, atol=1e-6)
     assert torch.equal(metrics.lpips(photos, photos), torch.zeros(6).double())
 
 

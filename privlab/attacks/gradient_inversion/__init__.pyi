@@ -1,33 +1,23 @@
-from . import (
-    adaptive,
-    closed_form,
-    label_recovery,
-    objectives,
-    presets,
-    priors,
-    results,
-    search,
-    search_spaces,
-    sensitivity,
-)
-from .gauss_newton import GaussNewton
-from .presets import (
-    annealed,
-    april,
-    deep_inversion,
-    dlg,
-    gradinversion,
-    gradvit,
-    idlg,
-    inverting_gradients,
-    quasi_newton,
-    tag,
-)
-from .results import kept_run
-from .search import GradientMatching, Term
-
-__all__ = [
-    "GaussNewton", "GradientMatching", "Term", "adaptive", "annealed", "april", "closed_form", "deep_inversion", "dlg", "gradinversion",
-    "gradvit", "idlg", "inverting_gradients", "kept_run", "label_recovery", "objectives", "presets", "priors", "quasi_newton", "results",
-    "search", "search_spaces", "sensitivity", "tag",
-]  # fmt: skip
+from . import adaptive as adaptive
+from . import closed_form as closed_form
+from . import label_recovery as label_recovery
+from . import objectives as objectives
+from . import presets as presets
+from . import priors as priors
+from . import results as results
+from . import search as search
+from . import search_spaces as search_spaces
+from . import sensitivity as sensitivity
+from .gauss_newton import GaussNewton as GaussNewton
+from .presets import annealed as annealed
+from .presets import april as april
+from .presets import deep_inversion as deep_inversion
+from .presets import dlg as dlg
+from .presets import gradinversion as gradinversion
+from .presets import gradvit as gradvit
+from .presets import idlg as idlg
+from .presets import inverting_gradients as inverting_gradients
+from .presets import quasi_newton as quasi_newton
+from .presets import tag as tag
+from .search import GradientMatching as GradientMatching
+from .search import Term as Term

@@ -43,7 +43,7 @@ def arrived(attack: GradientMatching) -> GradientMatching:
     def what_arrived(grads: Gradients, leak: Leak) -> Gradients:
         return {n: grads[n].where(g != 0, 0.0) for n, g in leak.grads.items()}
 
-    return _on_gradients(attack, lambda value: _behind(what_arrived, value))
+    return _behind(what_arrived, attack)
 
 
 def unclipped(attack: GradientMatching) -> GradientMatching:
@@ -53,24 +53,23 @@ def unclipped(attack: GradientMatching) -> GradientMatching:
         mine = torch.stack([grads[n].square().sum() for n in leak.grads]).sum().sqrt()
         return {n: grads[n] * (leak.norm / mine) for n in leak.grads}
 
-    return _on_gradients(attack, lambda value: _behind(at_its_length, value))
+    return _behind(at_its_length, attack)
 
 
 def compared(attack: GradientMatching, objective: Objective) -> GradientMatching:
     """The same search, by another objective on gradients; terms on images stay."""
-    return _on_gradients(attack, lambda _: objective)
+    return replace(attack, terms=tuple(replace(t, value=objective) if t.of == "gradients" else t for t in attack.terms))
 
 
-def _on_gradients(attack: GradientMatching, change: Callable[[Objective], Objective]) -> GradientMatching:
-    terms = [replace(t, value=change(t.value)) if t.of == "gradients" else t for t in attack.terms]
+def _behind(transform: Callable[[Gradients, Leak], Gradients], attack: GradientMatching) -> GradientMatching:
+    """The same search, the attacker's gradients behind a transform."""
+
+    def behind(objective: Objective) -> Objective:
+        def value(images: Tensor, grads: Gradients, leak: Leak) -> Tensor:
+            return objective(images, transform(grads, leak), leak)
+
+        value.__name__ = f"{transform.__name__}({getattr(objective, '__name__', objective)})"
+        return value
+
+    terms = [replace(t, value=behind(t.value)) if t.of == "gradients" else t for t in attack.terms]
     return replace(attack, terms=tuple(terms))
-
-
-def _behind(transform: Callable[[Gradients, Leak], Gradients], objective: Objective) -> Objective:
-    """The objective of the attacker's gradients behind a transform."""
-
-    def value(images: Tensor, grads: Gradients, leak: Leak) -> Tensor:
-        return objective(images, transform(grads, leak), leak)
-
-    value.__name__ = f"{transform.__name__}({getattr(objective, '__name__', objective)})"
-    return value

@@ -80,19 +80,17 @@ def assert_twice_differentiable(update: Gradients) -> None:
 
 def is_repeatable(model: nn.Module) -> bool:
     """Whether a second forward pass is like the first: no layer draws at random, no BatchNorm takes the batch's own statistics."""
-    for layer in filter(lambda layer: layer.training, model.modules()):
+
+    def differs(layer: nn.Module) -> bool:
         shares = [getattr(layer, name, 0) for name in ("p", "drop_prob", "dropout")]  # of torch's and timm's layers
         drops = any(isinstance(share, float) and share > 0 for share in shares)
-        if drops or isinstance(layer, nn.RReLU | nn.modules.batchnorm._BatchNorm):
-            return False
-    return True
+        return layer.training and (drops or isinstance(layer, nn.RReLU | nn.modules.batchnorm._BatchNorm))
+
+    return not any(map(differs, model.modules()))
 
 
 class Chunks:
-    """J^T u chunk by chunk: the update of a batch is the sum of those of its chunks, so each is differentiated twice by itself.
-
-    forward: that can be differentiated twice.  size: images of a chunk, of `batch` in all.
-    """
+    """J^T u chunk by chunk: the update of a batch is the sum of those of its chunks, so each is differentiated twice by itself."""
 
     def __init__(self, forward: Forward, parameters: Gradients, size: int, batch: int) -> None:
         self.forward, self.parameters = forward, parameters
@@ -126,7 +124,7 @@ class Difference:
     def __init__(self, model: nn.Module, parameters: Gradients) -> None:
         self.parameters, self.forward = parameters, functional(model)
         self.weights = [p.detach() for p in parameters.values()]
-        self.length = _norm(self.weights)
+        self.length = nn.utils.get_total_norm(self.weights)
         self.layers: list[Any] = [m for m in model.modules() if type(m) in (nn.ReLU, nn.MaxPool2d)]
 
     def update(self, loss: Loss, inputs: Tensors) -> Gradients:
@@ -140,7 +138,7 @@ class Difference:
 
     def vjp(self, loss: Loss, inputs: Tensors, u: Tensors) -> list[Tensor]:
         """J^T u for each of the inputs, where `update` was taken last."""
-        shift = (SHIFT * torch.finfo(u[0].dtype).eps ** 0.5 * self.length / _norm(u)).item()
+        shift = (SHIFT * torch.finfo(u[0].dtype).eps ** 0.5 * self.length / nn.utils.get_total_norm(u)).item()
         shifted = [torch.add(weight, part, alpha=shift) for weight, part in zip(self.weights, u, strict=True)]
         with self._instead(partial(_replay, iter(self.pattern))):
             there = loss(partial(self.forward, dict(zip(self.parameters, shifted, strict=True))), inputs, WHOLE)
@@ -180,10 +178,7 @@ def _replay(pattern: Iterator[Tensor], layer: Layer, x: Tensor) -> Tensor:
 
 
 def agree(exact: Tensors, direct: Tensors, through: Tensors) -> bool:
-    """Whether a difference is within ERROR of the exact direction, variable by variable.
-
-    exact: the whole derivative.  direct: the part of it that does not go through the update.  through: the other, by a difference.
-    """
+    """Whether `through`, by a difference, is within ERROR of what `exact` has beside its `direct` part, variable by variable."""
     for whole, beside, other in zip(exact, direct, through, strict=True):
         own = whole - beside
         rounding = 8 * torch.finfo(whole.dtype).eps * vector_norm(beside)  # of the line before
@@ -194,11 +189,9 @@ def agree(exact: Tensors, direct: Tensors, through: Tensors) -> bool:
 
 def once_differentiable(distance: Objective) -> Objective:
     """The same distance, faster where it has to be differentiated by the gradients only once."""
-
-    def cosine(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
-        return _Cosine.apply(leak, *(grads[name] for name in leak.grads))
-
-    return cosine if distance is objectives.cosine_distance else distance
+    if distance is not objectives.cosine_distance:
+        return distance
+    return lambda _, grads, leak: _Cosine.apply(leak, *(grads[name] for name in leak.grads))
 
 
 class _Cosine(torch.autograd.Function):
@@ -221,8 +214,3 @@ class _Cosine(torch.autograd.Function):
         own = (weight * ctx.cosine / ctx.length**2).item()
         pairs = zip(ctx.leak.grads.values(), ctx.ours, strict=True)
         return None, *(torch.mul(t, theirs).add_(g, alpha=own) for t, g in pairs)
-
-
-def _norm(tensors: Tensors) -> Tensor:
-    """The Euclidean norm of all tensors, taken as one long vector."""
-    return torch.stack(torch._foreach_norm(list(tensors))).norm()

@@ -44,10 +44,6 @@ class GaussNewton(Search):
 
     passes: int = 240
 
-    def __post_init__(self) -> None:
-        if self.passes < LEAST:
-            raise ValueError(f"passes={self.passes}: give {LEAST} or more")
-
     @property
     def steps(self) -> int:  # type: ignore[override]
         """At most."""
@@ -71,10 +67,7 @@ class GaussNewton(Search):
 
 
 class Point:
-    """The residuals r at one latent, and products with their Jacobian J = dr / d(latent) there.
-
-    r: how the update differs from the leak's, tensor by tensor, and the images' roughness, whose squares count `rough`.
-    """
+    """The residuals r at one latent, and products with their Jacobian J there; squares of the images' roughness count `rough`."""
 
     rough = 0.0
     transposed: Tensor | None = None  # J^T u, with a graph to u
@@ -126,11 +119,10 @@ class _Trajectory:
         self.limit, self.parameters, self.leak, self.space = limit, parameters, leak, space
         self.forward, self.restart, self.seed = derivatives.twice_differentiable(model), restart, seed
         self.low, self.high = edges(leak)
+        self.images = (
+            (lambda latent: latent) if space is None else space.images
+        )  # normalised, with a graph to the latent
         self.pairs: Pairs = []
-
-    def images(self, latent: Tensor) -> Tensor:
-        """Normalised images, with a graph to the latent."""
-        return latent if self.space is None else self.space.images(latent)
 
     def states(self, x: Tensor, resume: Checkpoint | None) -> Iterator[State]:
         """From normalised images x, or where a checkpoint of this restart was taken."""

@@ -16,7 +16,6 @@ ValueError for a batch that it cannot tell, and for a gradient that is missing o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -31,7 +30,7 @@ def row_sum(model: nn.Module, leak: Leak) -> Tensor:
 
     s has to be above 0, as behind a ReLU. Behind a fresh LayerNorm it is 0, and the answer is rounding.
     """
-    return _of_one_image(model, leak, "row_sum").sum(1).argmin()[None]
+    return _of_one_image(model, leak).sum(1).argmin()[None]
 
 
 def row_products(model: nn.Module, leak: Leak) -> Tensor:
@@ -39,7 +38,7 @@ def row_products(model: nn.Module, leak: Leak) -> Tensor:
 
     Here the one whose cosines with the others have the smallest sum: the same, and noise that turns a few leaves an answer.
     """
-    rows = _of_one_image(model, leak, "row_products")
+    rows = _of_one_image(model, leak)
     peaks = rows.abs().amax(1, keepdim=True)  # divided out first: squares of small numbers vanish in float32
     if (peaks > 0).sum() < 3:
         raise ValueError(f"leak: of {len(rows)} rows fewer than 3 are not 0, and of 2 each points away from the other")
@@ -76,9 +75,7 @@ def bias_counts(model: nn.Module, leak: Leak) -> Tensor:
     return (first // leak.batch_size).sort().values
 
 
-RULES: dict[str, Callable[[nn.Module, Leak], Tensor]] = {
-    rule.__name__: rule for rule in (row_sum, row_products, row_minimum, bias_minimum, bias_counts)
-}
+RULES = {rule.__name__: rule for rule in (row_sum, row_products, row_minimum, bias_minimum, bias_counts)}
 
 
 def overlap(labels: Tensor, truth: Tensor) -> float:
@@ -95,8 +92,7 @@ def classifier(model: nn.Module) -> str:
     inside = [*_heads(model)[0].modules()]
     found = [name for name, layer in model.named_modules() if layer in inside and isinstance(layer, nn.Linear)]
     if not found:
-        kind = type(model).__name__
-        raise ValueError(f"model: {kind} ends in no nn.Linear to read labels from; give them with the leak")
+        raise ValueError("model: it ends in no nn.Linear to read labels from; give them with the leak")
     return found[-1]
 
 
@@ -110,22 +106,21 @@ def _gradient(model: nn.Module, leak: Leak, leaf: str) -> Tensor:
     """The classifier's gradient, in float32 at least: its weight's is (classes, features)."""
     name = f"{classifier(model)}.{leaf}".lstrip(".")
     if name not in leak.grads or not leak[name].any():
-        what = f"leak: the gradient of {name!r}, from which this rule reads the labels, is missing, or zero"
-        raise ValueError(f"{what}; give labels with the leak, or let an attack search for them")
+        raise ValueError(
+            f"leak: the gradient of {name!r} is missing, or zero; give labels with the leak, or search for them"
+        )
     return leak[name].to(torch.promote_types(leak[name].dtype, torch.float32))
 
 
-def _of_one_image(model: nn.Module, leak: Leak, rule: str) -> Tensor:
+def _of_one_image(model: nn.Module, leak: Leak) -> Tensor:
     """The weight's gradient, (classes, features), for a rule that takes no batch."""
     if leak.batch_size != 1:
-        what = f"leak.batch_size={leak.batch_size}, and label_recovery.{rule} tells the label of 1 image"
-        raise ValueError(f"{what}; for a batch try label_recovery.bias_counts")
+        raise ValueError(f"leak: of {leak.batch_size} images, and this rule tells the label of 1; try bias_counts")
     return _gradient(model, leak, "weight")
 
 
 def _smallest(scores: Tensor, leak: Leak) -> Tensor:
     """The classes of the batch_size smallest scores, the smallest first."""
     if leak.batch_size > len(scores):
-        what = f"leak.batch_size={leak.batch_size} cannot hold distinct labels of {len(scores)} classes"
-        raise ValueError(f"{what}; try label_recovery.bias_counts, or give labels with the leak")
+        raise ValueError(f"leak: of {leak.batch_size} images and {len(scores)} classes; try label_recovery.bias_counts")
     return scores.argsort(stable=True)[: leak.batch_size]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -106,13 +107,8 @@ def gradinversion(steps: int = 20_000, prior: nn.Module | None = None, group: in
     prior: the victim itself, if it has such statistics; without it, that term is left out (on a ViT, Hatamizadeh et al. 2022, Table 1).
     The noise that the authors add in each step is left out.
     """
-    terms = (
-        Term("gradients", 1e-3, layer_norms),
-        *_statistics(0.1, prior),
-        *_agreement(group),
-        Term("pixels", 1e-6, pixel_norm, of="images"),
-        SMOOTH,
-    )
+    distance, pixels = Term("gradients", 1e-3, layer_norms), Term("pixels", 1e-6, pixel_norm, of="images")
+    terms = (distance, *_statistics(0.1, prior), *_agreement(group), pixels, SMOOTH)
     return GradientMatching(terms, steps, schedule=cosine, group=group)
 
 
@@ -158,11 +154,10 @@ def one_or_many(model: nn.Module, leak: Leak) -> Tensor:
     return (label_recovery.row_products if leak.batch_size == 1 else label_recovery.row_minimum)(model, leak)
 
 
-def _statistics(
-    weight: float, prior: nn.Module | None, stages: Stages = ALWAYS, size: int | None = None, relative: bool = False
-) -> list[Term]:
-    value = None if prior is None else priors.BatchNormStatistics(prior, size, relative)
-    return [] if value is None else [Term("statistics", weight, value, stages, of="images")]
+def _statistics(weight: float, prior: nn.Module | None, stages: Stages = ALWAYS, *how: Any) -> list[Term]:
+    if prior is None:
+        return []
+    return [Term("statistics", weight, priors.BatchNormStatistics(prior, *how), stages, of="images")]
 
 
 def _agreement(group: int) -> list[Term]:

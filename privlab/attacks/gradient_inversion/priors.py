@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 from zlib import crc32
@@ -93,8 +94,7 @@ class BatchNormStatistics:
     def __post_init__(self) -> None:
         object.__setattr__(self, "network", copy.deepcopy(self.network).eval().requires_grad_(False))
         if not self._layers():
-            what = f"network: {type(self.network).__name__} has no BatchNorm2d layer with running statistics"
-            raise ValueError(f"{what}; give one that has, such as zoo.efficientnet_lite0()")
+            raise ValueError("network: has no BatchNorm2d with running statistics; try zoo.efficientnet_lite0()")
 
     def __call__(self, images: Tensor, _: object, leak: Leak) -> Tensor:
         pixels, normalise = leak.normalise.inverse(images), preprocessing(self.network)
@@ -109,13 +109,10 @@ class BatchNormStatistics:
             gaps.append(vector_norm((mean - layer.running_mean) / unit.sqrt()))
             gaps.append(vector_norm((variance - layer.running_var) / unit))
 
-        hooks = [layer.register_forward_pre_hook(compare) for layer in self._layers()]
-        try:
-            with RightGradients():
-                self.network(x)
-        finally:
-            for hook in hooks:
-                hook.remove()
+        with RightGradients(), ExitStack() as hooks:
+            for layer in self._layers():
+                hooks.enter_context(layer.register_forward_pre_hook(compare))
+            self.network(x)
         return torch.stack(gaps).sum()
 
     def prepare(self, model: nn.Module, leak: Leak) -> BatchNormStatistics:

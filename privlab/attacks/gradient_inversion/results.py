@@ -19,8 +19,6 @@ from privlab.leak import Leak
 
 FORMAT = 6  # raise it when the same search begins to give other images; belongs into the key of a run that keeps one
 EVERY = 20.0  # seconds between two checkpoints
-
-
 Checkpoint = dict[str, Any]  # tensors, numbers, and dicts and lists of them
 
 
@@ -125,7 +123,7 @@ class Search:
         if best is None:
             why = ", ".join(state.reason for state in ends)
             raise ValueError(
-                f"the search never had a finite loss (ended by {why}): look for zeros, NaN or overflow in the leak, or try a smaller lr"
+                f"no finite loss (ended by {why}): look for zeros, NaN or overflow in the leak; try a smaller lr"
             )
         if store is not None and not done:
             _write(store, best, traces, kept, None)

@@ -60,8 +60,9 @@ class Term(Named):
     def __post_init__(self) -> None:
         parts = [part for part, _ in self.stages]
         if parts[:1] != [0] or parts != sorted({*parts}) or parts[-1] >= 1:
-            cure = "give pairs (part, factor) whose parts rise from 0 to below 1, such as ((0, 1), (0.5, 0.5))"
-            raise ValueError(f"stages={self.stages} of term {self.name!r} do not divide a run; {cure}")
+            raise ValueError(
+                f"stages={self.stages} of {self.name!r}: give parts of the run that rise from 0 to below 1"
+            )
 
     def factor(self, progress: float) -> float:
         """What its weight is multiplied by at this part of the run, from 0 to 1."""
@@ -71,10 +72,6 @@ class Term(Named):
         """Its weight at this part of the run."""
         glide = 1.0 if self.end is None else (self.end / self.weight) ** progress
         return self.weight * glide * self.factor(progress)
-
-    def prepared(self, model: nn.Module, leak: Leak) -> Term:
-        """The same, made ready for this victim; its value is None where it has nothing to look at."""
-        return replace(self, value=self.value.prepare(model, leak)) if hasattr(self.value, "prepare") else self
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,9 +106,6 @@ class GradientMatching(Named, Search):
             raise ValueError(f"terms: the names {names} repeat; a trace could not tell them apart")
         if min(self.steps, self.group) < 1:
             raise ValueError(f"steps={self.steps}, group={self.group}: give 1 or more steps and seeds")
-        for name, known in (("optimiser", [*OPTIMISERS]), ("derivative", ["exact", "auto"])):
-            if (value := getattr(self, name)) not in known:
-                raise ValueError(f"{name}={value!r} is not known here; try {known[0]!r} or {known[1]!r}")
 
     def without(self, *names: str) -> GradientMatching:
         """The same attack without these terms."""
@@ -159,29 +153,25 @@ class Descent:
         self.batch, self.box = leak.batch_size, edges(leak)
         size, repeatable = min(chunk or self.batch, self.batch), derivatives.is_repeatable(model)
         if size < self.batch and not repeatable:
-            why = f"{type(model).__name__} draws at random or mixes the images of a batch in train mode"
-            raise ValueError(f"chunk={chunk}: {why}; give chunk=None, or a model in eval mode")
-        terms = [t.prepared(model, leak) for t in attack.terms]
-        self.terms = [t for t in terms if t.value is not None]
+            raise ValueError(
+                f"chunk={chunk}: the model draws at random or mixes the images of a batch; call model.eval()"
+            )
+        values = [t.value.prepare(model, leak) if hasattr(t.value, "prepare") else t.value for t in attack.terms]
+        self.terms = [replace(t, value=v) for t, v in zip(attack.terms, values, strict=True) if v is not None]
         self.forward = derivatives.twice_differentiable(model)
         self.chunks = derivatives.Chunks(self.forward, parameters, size, self.batch) if size < self.batch else None
-        by_difference = attack.derivative == "auto" and self.chunks is None and repeatable
-        self.difference = derivatives.Difference(model, parameters) if by_difference else None
-        self.once = {
-            t.name: replace(t, value=derivatives.once_differentiable(t.value)) for t in self.terms if by_difference
-        }
+        differs = attack.derivative == "auto" and self.chunks is None and repeatable
+        self.difference = derivatives.Difference(model, parameters) if differs else None
 
-    def states(
-        self, restart: int, x: Tensor, label_logits: Tensor | None, resume: Checkpoint | None
-    ) -> Iterator[State]:
+    def states(self, restart: int, x: Tensor, logits: Tensor | None, resume: Checkpoint | None) -> Iterator[State]:
         """A state before each step, and one after the last, from what `starts` gives.  resume: of this restart or an earlier one."""
         self.restart, self.step, self.evaluations, self.differences = restart, 0, 0, 0
         self.agrees = False  # whether a difference did when last compared
         with torch.no_grad():
             x = self._inside(x)
             latent = x if self.space is None else torch.cat([self.space.begin(part) for part in x.split(self.batch)])
-        self.latent, self.label_logits = latent.clone().requires_grad_(), label_logits  # (group * batch, ...)
-        self.variables = [self.latent] if label_logits is None else [self.latent, label_logits.requires_grad_()]
+        self.latent, self.label_logits = latent.clone().requires_grad_(), logits  # (group * batch, ...)
+        self.variables = [self.latent] if logits is None else [self.latent, logits.requires_grad_()]
         self.optimiser: torch.optim.Optimizer = OPTIMISERS[self.attack.optimiser](self.variables, lr=self.attack.lr)
         if resume and resume["restart"] == restart:
             with torch.no_grad():
@@ -199,12 +189,9 @@ class Descent:
                 return
             self._advance()
 
-    @property
-    def progress(self) -> float:
-        return self.step / self.attack.steps
-
     def evaluate(self) -> Tensor:
         """The loss, over all seeds; its gradient is left in the variables' `.grad`, and `self.values` (terms, group) has its terms."""
+        self.progress = self.step / self.attack.steps
         self.active = [t for t in self.terms if t.factor(self.progress) > 0]
         own = [t for t in self.active if t.of != "group"]
         latents = self.latent.split(self.batch)
@@ -235,7 +222,8 @@ class Descent:
             return self._derived(terms, variables, {}, variables)
         due = self.difference is not None and self.evaluations % derivatives.EVERY == 0
         if due or self.agrees:
-            values, gradients, parts = self._in_two(self.difference, [self.once[t.name] for t in terms], variables)
+            once = [replace(t, value=derivatives.once_differentiable(t.value)) for t in terms]
+            values, gradients, parts = self._in_two(self.difference, once, variables)
         if self.agrees and not due:
             self.differences += 1
         elif self.chunks is not None:
@@ -250,13 +238,8 @@ class Descent:
         self.evaluations += 1
         return values, gradients
 
-    def _in_two(
-        self, way: Any, terms: Sequence[Term], variables: Tensors
-    ) -> tuple[Tensor, list[Tensor], list[Tensors]]:
-        """Values, gradients, and their parts: what does not go through the update g, and what does: J^T u with u = dD/dg.
-
-        way: what knows the update without a graph, and J^T u: `derivatives.Difference` or `derivatives.Chunks`.
-        """
+    def _in_two(self, way: Any, terms: Sequence[Term], variables: Tensors) -> tuple[Tensor, list[Tensor], Any]:
+        """Values, gradients, and their parts: beside the update g, and through it: J^T u with u = dD/dg, by this way to take it."""
         grads = way.update(self._client_loss, variables)
         values, both = self._derived(terms, variables, grads, [*variables, *grads.values()])
         direct, u = both[: len(variables)], both[len(variables) :]
@@ -323,7 +306,7 @@ def prepare(model: nn.Module, leak: Leak, rule: Rule | Literal["search"]) -> tup
     learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
     for name, g in leak.grads.items():
         if name not in learnable or learnable[name].shape != g.shape:
-            what = f"{type(model).__name__} learns no {name!r} of shape {tuple(g.shape)}"
+            what = f"the model learns no {name!r} of shape {tuple(g.shape)}"
             raise ValueError(f"leak: {what}; observe this very model, or thaw it: model.requires_grad_(True)")
     parameters: Gradients = {n: p for n, p in learnable.items() if n in leak.grads}
     like = next(iter(parameters.values()))
@@ -345,9 +328,7 @@ def edges(leak: Leak) -> tuple[Tensor, Tensor]:
 def starts(
     leak: Leak, seed: int, restarts: int, start: Tensor | None, resume: Checkpoint | None, group: int = 1, classes: int = 0
 ) -> Iterator[tuple[int, Tensor, Tensor | None]]:  # fmt: skip
-    """Where each restart from that of `resume` on begins: its number, normalised images (group * batch, channels, height, width), and
-    logits (group * batch, classes) of labels that are searched for.
-    """
+    """Where each restart from that of `resume` on begins: its number, normalised images, and logits of labels that are searched for."""
     shape = (group * leak.batch_size, *leak.image_shape)
     if restarts < 1:
         raise ValueError(f"restarts={restarts} searches nothing; give 1 or more")

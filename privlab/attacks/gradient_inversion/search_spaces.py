@@ -30,9 +30,6 @@ class Affine:
     patch: tuple[int, int]
     normalise: Normalise
 
-    def __repr__(self) -> str:
-        return f"Affine: {len(self.origin)} patches of {len(self.basis)} numbers, {self.hidden} of them hidden"
-
     @property
     def hidden(self) -> int:
         """Dimensions in which a patch is free."""
@@ -95,9 +92,8 @@ def family(model: VisionTransformer, leak: Leak, noise: closed_form.Noise = None
     hidden = closed_form.hidden_directions(model, leak.batch_size)
     rank = min(closed_form.recovered(model, leak, noise), unknowns - hidden)
     if rank <= unknowns - pixels:
-        what = f"its {leak.batch_size} images leave {min(hidden, pixels)} of the {pixels} pixels of a patch open"
-        cure = "give fewer images, larger patches, a wider model, or a less noisy leak"
-        raise ValueError(f"leak: {what}, and no other stands above the noise; {cure}")
+        what = f"{leak.batch_size} images leave all {pixels} pixels of a patch open, or the noise does"
+        raise ValueError(f"leak: {what}; give fewer images, larger patches, a wider model, or a less noisy leak")
     free = torch.linalg.svd(equations.system).Vh[rank:, :pixels]  # (unknowns - rank, pixels): sigma goes along
     _, sizes, axes = torch.linalg.svd(free, full_matrices=False)
     basis = axes[sizes > 1e-9].T  # (pixels, hidden)

@@ -98,10 +98,7 @@ def _fit(phi: Tensor, member: Tensor, shadows: Tensor, variance: str) -> Fit:
 
 
 def _gaussian(phi: Tensor, side: Tensor, shadows: Tensor, variance: str) -> tuple[Tensor, Tensor]:
-    """Mean and std of one side, each (targets, n, queries).
-
-    A target's shadows are summed by a matrix product, and squares about the median of a sample, so a model that diverged costs no digit.
-    """
+    """Mean and std of one side, (targets, n, queries): squares are about a sample's median, so a model that diverged costs no digit."""
     centre = phi.where(side[..., None], torch.nan).nanmedian(0).values  # (n, queries)
     weight = side[..., None].to(phi)  # (models, n, 1)
     apart = (phi - centre) * weight

@@ -38,8 +38,7 @@ def network(
     if not 0 < inside < len(members):
         raise ValueError(f"members: {inside:,} of {len(members):,} images are members; give both kinds")
     classifier = MLPClassifier((64, 32), max_iter=epochs, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # stopping after so many epochs is meant
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # so many epochs are meant
         classifier.fit(inputs(logits, labels, sort), members.numpy())
 
     def attack(logits: Tensor, labels: Tensor) -> Tensor:

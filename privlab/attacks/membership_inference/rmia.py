@@ -36,7 +36,6 @@ def every_target(confidence: Tensor, keep: Tensor, population: Tensor, *, pairs:
     shadows = lira.shadows_of_each(keep, 2, True, pairs)  # (targets, models)
 
     def mean_of_shadows(values: Tensor, side: Tensor) -> Tensor:
-        """Over those on one side, for each model as the target: (targets, samples)."""
         return (shadows @ (values * side) / (shadows @ side.double())).clamp(max=1)  # a mean of ones may round up
 
     ratio_x = x / ((mean_of_shadows(x, keep) + mean_of_shadows(x, ~keep)) / 2)

@@ -11,7 +11,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -27,10 +27,10 @@ from privlab.training import batches, epoch_loop
 from privlab.training.batches import Labelled
 
 FORMAT = 2  # raise it when the same settings begin to give another GAN
+Images = Labelled | Tensor
 ENTROPY = 0.0064  # its weight for KEDMI's generator; their code adds it up over the 64 images of a batch, with the weight 1e-4
 MARGIN = 0.2  # weight of the target's loss for PLG-MI's generator
 SHARE = (0.8, 1.0)  # of a made image's area, which the target then looks at
-GAN = TypeVar("GAN", bound=nn.Module)
 
 
 class DCGAN(Generator):
@@ -71,10 +71,8 @@ def widths(shape: tuple[int, ...], channels: int) -> list[int]:
 
 def small_weights(module: nn.Module) -> None:
     """Radford et al. 2016: weights from N(0, 0.02), those of BatchNorm around 1."""
-    if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
-        nn.init.normal_(module.weight, 0.0, 0.02)
-    elif isinstance(module, nn.BatchNorm2d):
-        nn.init.normal_(module.weight, 1.0, 0.02)
+    if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d)):
+        nn.init.normal_(module.weight, float(isinstance(module, nn.BatchNorm2d)), 0.02)
 
 
 class Adversary(DCGAN):
@@ -164,10 +162,10 @@ class GANRecipe:
 
 
 def train(
-    kind: str, gan: GAN, learning: Mapping[str, nn.Module], losses: Callable[[Tensor, Tensor, torch.Generator], Iterator[Tensor]],
+    kind: str, gan: Any, learning: Mapping[str, nn.Module], losses: Callable[[Tensor, Tensor, torch.Generator], Iterator[Tensor]],
     pixels: Tensor, recipe: GANRecipe, settings: Mapping[str, Any], *, betas: tuple[float, float] = (0.5, 0.999),
     watch: Callable[[int, Any], object] | None = None, progress: bool = True,
-) -> GAN:  # fmt: skip
+) -> Any:  # fmt: skip
     """Train networks on images, once; returns the one that is kept.
 
     kind: of the run.  gan: what is kept, on its device.  learning: the networks that learn, by name, the discriminator first.
@@ -197,7 +195,7 @@ def train(
     return gan
 
 
-def gmi(images: Labelled | Tensor, recipe: GANRecipe, *, device: str = "cpu", **kept: Any) -> Adversary:
+def gmi(images: Images, recipe: GANRecipe, *, device: str = "cpu", **kept: Any) -> Adversary:
     """GMI's GAN (Zhang et al. 2020, who train a Wasserstein GAN): Goodfellow et al. 2014, with -log D for the generator.
 
     images: (n, channels, side, side), bytes or in [0, 1]; the side is 16, 32, 64 or 128.  recipe: of Adam with betas (0.5, 0.999).
@@ -216,9 +214,7 @@ def gmi(images: Labelled | Tensor, recipe: GANRecipe, *, device: str = "cpu", **
     return train("gmi", gan, gan.learning(), losses, pixels, recipe, {"images": store.digest(pixels)}, **kept)
 
 
-def kedmi(
-    images: Labelled | Tensor, target: nn.Module, recipe: GANRecipe, *, device: str = "cpu", **kept: Any
-) -> Adversary:
+def kedmi(images: Images, target: nn.Module, recipe: GANRecipe, *, device: str = "cpu", **kept: Any) -> Adversary:
     """KEDMI's GAN (Chen et al. 2021), by `discriminator_loss` and `generator_loss`.  For the arguments, and errors, see `gmi`."""
     pixels = batches.pixels(images)
     answers = training.logits(target, pixels).softmax(1).to(device)  # (n, classes)
@@ -229,9 +225,7 @@ def kedmi(
         fake = gan.synthesise(torch.randn(len(real), recipe.width, generator=draw).to(real))
         yield discriminator_loss(gan.judged(real)[0], gan.judged(fake.detach())[0], answers[rows])
         logits, features = gan.judged(fake)
-        with torch.no_grad():
-            public = gan.judged(real)[1]
-        yield generator_loss(features, public, logits)
+        yield generator_loss(features, gan.judged(real)[1].detach(), logits)
 
     of = {"images": store.digest(pixels), "target": epoch_loop.fingerprint(target)}
     return train("kedmi", gan, gan.learning(), losses, pixels, recipe, of, **kept)
@@ -258,7 +252,7 @@ def generator_loss(features: Tensor, public: Tensor, logits: Tensor) -> Tensor:
 
 
 def plg_mi(
-    images: Labelled | Tensor, target: nn.Module, recipe: GANRecipe, *, each: int, device: str = "cpu", **kept: Any
+    images: Images, target: nn.Module, recipe: GANRecipe, *, each: int, device: str = "cpu", **kept: Any
 ) -> DCGAN:
     """PLG-MI's GAN (Yuan et al. 2023), on pseudo-labelled images, and against the target's max-margin loss on a crop of made images.
 
@@ -299,7 +293,7 @@ def pseudo_labels(answers: Tensor, n: int) -> tuple[Tensor, Tensor]:
 
 
 def distil(
-    target: nn.Module, student: str, images: Labelled | Tensor, *, model: Mapping[str, Any], epochs: int, seed: int,
+    target: nn.Module, student: str, images: Images, *, model: Mapping[str, Any], epochs: int, seed: int,
     batch_size: int = 64, device: str = "cpu", progress: bool = True,
 ) -> nn.Module:  # fmt: skip
     """A student of LOMMA's (Nguyen et al. 2023, augmented models): a network of the zoo that learns to answer public images as the target.
@@ -319,5 +313,5 @@ def distil(
 
     recipe = GANRecipe(epochs, seed, batch_size=batch_size, lr=1e-3)
     of = {"images": store.digest(pixels), "target": epoch_loop.fingerprint(target), "student": [student, changes]}
-    options = dict[str, Any](betas=(0.9, 0.999), progress=progress)
-    return train("distilled", network, {"student": network}, losses, pixels, recipe, of, **options)
+    learning, betas = {"student": network}, (0.9, 0.999)
+    return train("distilled", network, learning, losses, pixels, recipe, of, betas=betas, progress=progress)

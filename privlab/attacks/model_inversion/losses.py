@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torchvision.transforms.functional import resized_crop
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
@@ -56,8 +57,6 @@ def random_window(
     height, width = images.shape[-2:]
     h = min(max(round(height * (size / stretch) ** 0.5), 1), height)
     w = min(max(round(width * (size * stretch) ** 0.5), 1), width)
-    if (h, w) != (height, width):
-        top, left = round(down * (height - h)), round(right * (width - w))
-        some = images[..., top : top + h, left : left + w]
-        images = F.interpolate(some, (height, width), mode="bilinear", align_corners=False, antialias=True)
+    place = round(down * (height - h)), round(right * (width - w))
+    images = resized_crop(images, *place, h, w, [height, width], antialias=True)
     return images.flip(-1) if mirror and flip < 0.5 else images

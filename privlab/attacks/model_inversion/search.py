@@ -87,10 +87,6 @@ class ModelInversion:
     fitted: bool = False
     anchor: float = 0.0
 
-    def __post_init__(self) -> None:
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss={self.loss!r} is not known; there are {', '.join(map(repr, LOSSES))}")
-
     def run(
         self, model: nn.Module, generator: Generator, targets: Classes, seed: int = 0, ensemble: Models = ()
     ) -> Result:
@@ -130,8 +126,7 @@ class ModelInversion:
 
     @torch.no_grad()
     def select(self, model: nn.Module, generator: Generator, targets: Tensor, seed: int) -> Tensor:
-        """The first choice: of `pool` random latents those that the model takes for each class, by the mean over picture and mirror image;
-        (targets x candidates, width), class after class, the best first."""
+        """The first choice, (targets x candidates, width): of `pool` random latents, by the mean over picture and mirror image."""
 
         def probabilities(w: Tensor, names: Tensor) -> Tensor:
             images = generator.draw(w, names)
@@ -184,10 +179,7 @@ class ModelInversion:
         return mean + (spread / 2).exp() * noise.repeat(len(mean) // self.candidates, 1)
 
     def objective(self, models: Models, images: Tensor, targets: Tensor, point: Tensor | None) -> Tensor:
-        """The loss of pictures, the mean over the target, which stands first, and the models beside it, (n,).
-
-        point: the features (width,) that the target's are held against, see `anchor`; None where they are free.
-        """
+        """The mean loss over the target, which stands first, and those beside it, (n,).  point: features to hold on to, see `anchor`."""
         features: list[Tensor] = []
         head = models[0] if point is None else models[0].get_submodule(representations.last_linear(models[0]))
         with head.register_forward_pre_hook(lambda _, inputs: features.append(inputs[0])):

@@ -101,9 +101,8 @@ class _Reader(pickle.Unpickler):
     """Knows all that these pickles may ask for, and puts something that runs nothing in its place."""
 
     KNOWN: dict[str, Callable[..., Any]] = {  # noqa: RUF012
-        "torch_utils.persistence._reconstruct_persistent_obj": lambda module: module[
-            "state"
-        ],  # its source is left alone
+        # the source of a module is left alone
+        "torch_utils.persistence._reconstruct_persistent_obj": lambda module: module["state"],
         "dnnlib.util.EasyDict": dict,
         "torch._utils._rebuild_tensor_v2": lambda *parts: torch._utils._rebuild_tensor_v2(*parts),
         "torch._utils._rebuild_parameter": lambda tensor, *_: tensor,

@@ -21,8 +21,7 @@ def leak(**grads):
 
 def drawn(seed, *sizes):
     draw = torch.Generator().manual_seed(seed)
-    grads = {n: size * torch.randn(4, generator=draw).double() for n, size in zip("abc", sizes, strict=False)}
-    return Leak(grads, 1, (1, 1, 1))
+    return leak(**{n: (size * torch.randn(4, generator=draw)).tolist() for n, size in zip("abc", sizes, strict=False)})
 
 
 def heard(search):

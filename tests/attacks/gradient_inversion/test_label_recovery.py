@@ -9,21 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from privlab import data, models
+from privlab import models
 from privlab.attacks.gradient_inversion import label_recovery
 from privlab.leak import Leak, observe
 
-SMALL = dict(embed_dim=48, depth=2, num_heads=3)  # of vit_cifar: its layout, in a fraction of its time
 
-
-@pytest.fixture(scope="module")
-def photos():
-    return data.load("cifar10_samples")
-
-
-def head(classes, features, bias=True):
+def head(classes, features):
     """A model that is a last layer and nothing else; images of shape (features, 1, 1) are its features."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(features, classes, bias=bias))
+    return nn.Sequential(nn.Flatten(), nn.Linear(features, classes))
 
 
 def leak_of(weight, bias=None, batch_size=1):
@@ -39,27 +32,22 @@ def softmax_leak(features, logits, answers):
     return head(p.shape[1], features.shape[1]), leak_of(weight, c.mean(0), len(c))
 
 
-# Three classes, p = (1/4, 1/2, 1/4), label 2: c = (1/4, 1/2, -3/4).
-BY_HAND = {
-    "features (1, 3), sum 4": ([[0.25, 0.75], [0.5, 1.5], [-0.75, -2.25]], dict(row_sum=2, row_products=2, row_minimum=2)),
-    # Sums -.5, -1, 1.5: the likeliest wrong class has the smallest. Minima -.75, -1.5, -.75 x 1: as wrong, for 1/3 < (1/2)/(3/4).
-    "features (1, -3), sum -2": ([[0.25, -0.75], [0.5, -1.5], [-0.75, 2.25]], dict(row_sum=1, row_products=2, row_minimum=1)),
-    # Sums -.25, -.5, .75. Minima -.75, -1.5, -1.5 would tie at (2, -3); at (2.5, -3) 5/6 > 2/3: the label's is the lowest, -1.875.
-    "features (2.5, -3), sum -.5": (
-        [[0.625, -0.75], [1.25, -1.5], [-1.875, 2.25]],
-        dict(row_sum=1, row_products=2, row_minimum=2),
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", BY_HAND)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_one_image_by_hand(case, dtype):
-    rows, expected = BY_HAND[case]
-    leak = leak_of(torch.tensor(rows, dtype=dtype), torch.tensor([0.25, 0.5, -0.75], dtype=dtype))
-    for name, answer in (expected | dict(bias_minimum=2, bias_counts=2)).items():
-        found = label_recovery.RULES[name](head(3, 2), leak)
-        assert found.dtype == torch.int64 and found.tolist() == [answer], name
+@pytest.mark.parametrize(
+    ("features", "row_sum", "row_minimum"),
+    [
+        ((1.0, 3.0), 2, 2),
+        ((1.0, -3.0), 1, 1),  # sums -.5, -1, 1.5: the likeliest wrong class has the smallest; minima -.75, -1.5, -.75
+        ((2.5, -3.0), 1, 2),  # sums -.25, -.5, .75; minima -.75, -1.5, -1.875, for 2.5 / 3 > 2/3
+    ],
+)
+def test_one_image_by_hand(features, row_sum, row_minimum, dtype):
+    """Three classes, p = (1/4, 1/2, 1/4), label 2: c = (1/4, 1/2, -3/4)."""
+    c = torch.tensor([0.25, 0.5, -0.75])
+    leak = leak_of(torch.outer(c, torch.tensor(features)).to(dtype), c.to(dtype))
+    expected = dict(row_sum=row_sum, row_products=2, row_minimum=row_minimum, bias_minimum=2, bias_counts=2)
+    found = {name: rule(head(3, 2), leak) for name, rule in label_recovery.RULES.items()}
+    assert found == expected and all(labels.dtype == torch.int64 for labels in found.values())
 
 
 def test_two_images_by_hand():
@@ -76,37 +64,37 @@ def test_overlap_by_hand():
         assert label_recovery.overlap(found, torch.tensor(truth)) == share
 
 
+VIT = dict(img_size=32, patch_size=16, depth=2)
+
+
 @pytest.mark.parametrize(
-    "name", ["vit_tiny_patch16_224", "convnext_tiny", "resnet18", "deit_tiny_distilled_patch16_224"]
+    ("name", "layer", "small"),
+    [
+        ("vit_tiny_patch16_224", "head", VIT),
+        ("convnext_tiny", "head.fc", dict(depths=(1, 1, 1, 1), dims=(8, 16, 24, 32))),
+        ("resnet18", "fc", dict(channels=(8, 8, 16, 16))),
+        ("deit_tiny_distilled_patch16_224", "head", VIT),  # its logits are the mean of two heads
+    ],
 )
-def test_rows_are_features_weighed_by_their_errors(name):
+def test_rows_are_features_weighed_by_their_errors(name, layer, small):
     """G_i = 1/B sum_b (p_bi - y_bi) f_b and g_i = 1/B sum_b (p_bi - y_bi), f being what enters the last layer."""
-    small = dict(convnext_tiny=dict(depths=(1, 1, 1, 1), dims=(8, 16, 24, 32)), resnet18=dict(channels=(8, 8, 16, 16)))
-    vit = dict(img_size=32, patch_size=16, depth=2)
-    model = models.build(name, num_classes=7, **small.get(name, vit)).double()
-    layer = label_recovery.classifier(model)
-    caught = []
+    model, caught, answers = models.build(name, num_classes=7, **small).double(), [], torch.tensor([4, 0, 4])
+    assert label_recovery.classifier(model) == layer
     model.get_submodule(layer).register_forward_pre_hook(lambda _, args: caught.append(args[0].detach()))
     x = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    answers = torch.tensor([4, 0, 4])
     leak = observe(model, x, answers)
-    features = caught[-1]
     with torch.no_grad():
         p = model(leak.normalise(x.double())).softmax(1)
-    c = (p - nn.functional.one_hot(answers, 7)) / 3
-    share = 0.5 if "distilled" in name else 1  # its logits are the mean of two heads
-    torch.testing.assert_close(leak[f"{layer}.weight"], share * c.T @ features, rtol=1e-8, atol=1e-12)
-    torch.testing.assert_close(leak[f"{layer}.bias"], share * c.sum(0), rtol=1e-8, atol=1e-12)
-
-
-numbers = st.floats(-4, 4, allow_subnormal=False)
+    c = (p - nn.functional.one_hot(answers, 7)) / (6 if "distilled" in name else 3)
+    torch.testing.assert_close(leak[f"{layer}.weight"], c.T @ caught[0], rtol=1e-8, atol=1e-12)
+    torch.testing.assert_close(leak[f"{layer}.bias"], c.sum(0), rtol=1e-8, atol=1e-12)
 
 
 @st.composite
 def one_image(draw):
     k, d = draw(st.integers(3, 8)), draw(st.integers(1, 6))
-    features = torch.tensor([draw(st.lists(numbers, min_size=d, max_size=d))], dtype=torch.float64)
-    logits = torch.tensor([draw(st.lists(numbers, min_size=k, max_size=k))], dtype=torch.float64)
+    numbers = [draw(st.lists(st.floats(-4, 4, allow_subnormal=False), min_size=n, max_size=n)) for n in (d, k)]
+    features, logits = torch.tensor(numbers[:1]).double(), torch.tensor(numbers[1:]).double()
     return features, logits, torch.tensor([draw(st.integers(0, k - 1))])
 
 
@@ -153,44 +141,29 @@ def test_the_products_of_very_small_rows():
     assert label_recovery.row_products(head(3, 2), leak).tolist() == [2]
 
 
-@pytest.mark.parametrize(
-    ("name", "layer"),
-    [
-        ("resnet18", "fc"),
-        ("vit_tiny_patch16_224", "head"),
-        ("deit_tiny_distilled_patch16_224", "head"),
-        ("swin_tiny_patch4_window7_224", "head.fc"),
-        ("convnext_tiny", "head.fc"),
-        ("caformer_s18", "head.fc.fc2"),  # two layers and a norm between
-        ("levit_128s", "head.linear"),  # a norm of its own
-    ],
-)
-def test_classifier_by_name(name, layer):
+@pytest.mark.parametrize(("name", "layer"), [("caformer_s18", "head.fc.fc2"), ("levit_128s", "head.linear")])
+def test_the_classifier_of_heads_with_more_layers(name, layer):
     with torch.device("meta"):
         model = timm.create_model(name, num_classes=11)
     assert label_recovery.classifier(model) == layer
-    assert model.get_submodule(layer).weight.shape[0] == 11
 
 
 def test_what_a_rule_cannot_tell_is_named():
-    def fails(rule, model, leak, message):
-        with pytest.raises(ValueError, match=message):
-            rule(model, leak)
-
+    one, binary = (softmax_leak(torch.ones(1, 3), torch.zeros(1, n), torch.tensor([0])) for n in (4, 2))
     two = softmax_leak(torch.ones(2, 3), torch.zeros(2, 4), torch.tensor([0, 1]))
-    for rule in (label_recovery.row_sum, label_recovery.row_products):
-        fails(rule, *two, f"batch_size=2, and label_recovery.{rule.__name__} tells the label of 1 image")
     many = softmax_leak(torch.ones(5, 3), torch.zeros(5, 4), torch.tensor([0, 1, 1, 1, 2]))
-    for rule in (label_recovery.row_minimum, label_recovery.bias_minimum):
-        fails(rule, *many, "batch_size=5 cannot hold distinct labels of 4 classes.*try label_recovery.bias_counts")
+    nothing = dataclasses.replace(one[1], grads={n: torch.zeros_like(g) for n, g in one[1].grads.items()})
+    too_many, missing = "of 5 images and 4 classes; try label_recovery.bias_counts", "'1.bias' is missing, or zero"
     assert label_recovery.bias_counts(*many).tolist() == [0, 1, 1, 1, 2]
-    fails(
-        label_recovery.row_products,
-        *softmax_leak(torch.ones(1, 3), torch.zeros(1, 2), torch.tensor([1])),
-        "fewer than 3",
-    )
-    fails(label_recovery.row_minimum, nn.Flatten(), two[1], "Flatten ends in no nn.Linear")
-    model, leak = softmax_leak(torch.ones(1, 3), torch.zeros(1, 4), torch.tensor([0]))
-    nothing = dataclasses.replace(leak, grads={n: torch.zeros_like(g) for n, g in leak.grads.items()})
-    for without in (nothing, leak.only([])):
-        fails(label_recovery.bias_minimum, model, without, "gradient of '1.bias', .* is missing, or zero")
+    for rule, (model, leak), says in (
+        (label_recovery.row_sum, two, "of 2 images, and this rule tells the label of 1; try bias_counts"),
+        (label_recovery.row_products, two, "this rule tells the label of 1"),
+        (label_recovery.row_products, binary, "fewer than 3"),
+        (label_recovery.row_minimum, many, too_many),
+        (label_recovery.bias_minimum, many, too_many),
+        (label_recovery.row_minimum, (nn.Flatten(), two[1]), "it ends in no nn.Linear"),
+        (label_recovery.bias_minimum, (one[0], nothing), missing),
+        (label_recovery.bias_minimum, (one[0], one[1].only([])), missing),
+    ):
+        with pytest.raises(ValueError, match=says):
+            rule(model, leak)

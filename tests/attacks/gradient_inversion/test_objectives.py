@@ -1,7 +1,6 @@
 """What is compared: each distance by hand, its slope, what it does where nothing differs, and what it refuses."""
 
 import math
-import warnings
 
 import pytest
 import torch
@@ -23,21 +22,21 @@ from privlab.models import parts
 ALL = [squared_distance, relative_distance, cosine_distance, layer_norms, tag(0.1)]
 
 
-def names(value):
+def name_of(value):
     return getattr(value, "__name__", repr(value))
 
 
-def two(a, b, **more):
+def two(a, b):
     """Gradients and a leak of two tensors each, w and b; and one gradient that the leak lacks."""
-    a, b = torch.tensor(a, dtype=torch.float64), torch.tensor(b, dtype=torch.float64)
+    a, b = torch.tensor(a).double(), torch.tensor(b).double()
     grads = {"withheld": torch.full((5,), 9.0), "w": a[:2].view(1, 2), "b": a[2:]}
-    return grads, Leak({"w": b[:2].view(1, 2), "b": b[2:]}, 1, (1, 1, 1), **more)
+    return grads, Leak({"w": b[:2].view(1, 2), "b": b[2:]}, 1, (1, 1, 1))
 
 
-def vit(**settings):
-    model = models.build("vit_cifar", embed_dim=16, depth=2, num_heads=2, **settings).double()
-    images = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    return model, observe(model, images, torch.tensor([1]))
+@pytest.fixture(scope="module")
+def vit():
+    model = models.build("vit_cifar", embed_dim=16, depth=2, num_heads=2).double()
+    return model, observe(model, torch.rand(1, 3, 32, 32).double(), torch.tensor([1]))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def vit(**settings):
         (weighted(cosine_distance, {"w": 0.0}), 0),
         (weighted(tag(0.1), {"b": 10.0}), 25 + 400 + 0.1 * (7 + 0.5 * 20)),
     ],
-    ids=names,
+    ids=name_of,
 )
 def test_values_by_hand(value, expected):
     grads, leak = two([4.0, 4.0, 4.0], [1.0, 0.0, 2.0])
@@ -69,7 +68,7 @@ def test_the_direction_of_the_position_embedding_by_hand():
         assert position_direction(None, {"pos_embed": factor * sent}, leak).item() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("value", [*ALL, weighted(layer_norms, {"b": 0.5})], ids=names)
+@pytest.mark.parametrize("value", [*ALL, weighted(layer_norms, {"b": 0.5})], ids=name_of)
 def test_slopes_are_right_and_finite_where_nothing_differs(value):
     _, leak = two([0.0] * 3, [1.0, -2.0, 0.5])
 
@@ -83,8 +82,8 @@ def test_slopes_are_right_and_finite_where_nothing_differs(value):
     assert all(s.isfinite().all() and s.abs().max() < 1e-12 for s in slopes)
 
 
-def test_a_weight_of_zero_withholds():
-    model, leak = vit()
+def test_a_weight_of_zero_withholds(vit):
+    model, leak = vit
     grads = {n: g + 0.1 for n, g in leak.grads.items()}
     off = by_part(model, mlp=0.0)
     assert set(off) == set(parts.group(model)["mlp"]) and set(off.values()) == {0.0}
@@ -95,22 +94,19 @@ def test_a_weight_of_zero_withholds():
     assert both == dict.fromkeys(parts.group(model)["attention"], 2.0) | dict.fromkeys(parts.group(model)["mlp"], 0.5)
 
 
-def test_a_missing_position_embedding_is_said_aloud():
-    model, leak = vit()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert position_direction.prepare(model, leak) is position_direction
-    with pytest.warns(
-        UserWarning, match=r"leak: .*'pos_embed' .withheld, or VisionTransformer learns none.*distance alone"
-    ):
+def test_a_missing_position_embedding_is_said_aloud(vit):
+    model, leak = vit
+    assert position_direction.prepare(model, leak) is position_direction
+    says = r"leak: .*'pos_embed' .withheld, or VisionTransformer learns none.*distance alone"
+    with pytest.warns(UserWarning, match=says):
         assert position_direction.prepare(model, leak.without(["pos_embed"])) is None
 
 
-def test_every_value_has_a_name():
-    assert [names(v) for v in ALL[2:]] == ["cosine_distance", "layer_norms", "tag(scale=0.1)"]
-    assert names(position_direction) == "position_direction"
+def test_a_name_tells_any_two_apart():
     one, same, other = ({"a": 2.0, "b": 0.0}, {"b": 0.0, "a": 2.0}, {"a": 0.0, "b": 2.0})
-    assert names(weighted(layer_norms, one)).startswith("weighted(layer_norms, 2 by 0, 2 #")
-    assert names(weighted(layer_norms, one)) == names(weighted(layer_norms, same))
-    assert names(weighted(layer_norms, one)) != names(weighted(layer_norms, other)), "a key must tell them apart"
-    assert names(weighted(position_direction, {})) == "weighted(position_direction, 0 by nothing)"
+    assert name_of(weighted(layer_norms, one)).startswith("weighted(layer_norms, 2 by 0, 2 #")
+    assert name_of(weighted(layer_norms, one)) == name_of(weighted(layer_norms, same))
+    assert name_of(weighted(layer_norms, one)) != name_of(weighted(layer_norms, other)) and name_of(
+        tag(0.2)
+    ) != name_of(ALL[4])
+    assert name_of(weighted(position_direction, {})) == "weighted(position_direction, 0 by nothing)"

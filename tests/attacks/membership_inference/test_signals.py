@@ -4,7 +4,7 @@ from decimal import Decimal, localcontext
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privlab.attacks.membership_inference import signals
@@ -31,30 +31,11 @@ def definitions(logits, label):
         }
 
 
-def one(logits, label):
-    return {name: f(torch.tensor([logits], dtype=torch.float64), torch.tensor([label])) for name, f in SCORES.items()}
-
-
-def test_by_hand():
-    """Logits 0, log 2, log 5, so p = 1/8, 1/4, 5/8, once with the second class true and once with the third."""
-    z = torch.tensor([[0.0, 2.0, 5.0]] * 2).clamp(min=1).log()
-    y = torch.tensor([1, 2])
-    log = lambda *x: torch.tensor(x, dtype=torch.float64).log()  # noqa: E731
-    found = {name: f(z.double(), y) for name, f in SCORES.items()}
-    close = dict(rtol=1e-7, atol=1e-7)  # the logits were rounded to float32
-    torch.testing.assert_close(found["loss"], log(1 / 4, 5 / 8), **close)
-    torch.testing.assert_close(found["confidence"], torch.tensor([0.25, 0.625], dtype=torch.float64), **close)
-    second = log(1 / 4) * 3 / 4 + log(7 / 8) / 8 + log(3 / 8) * 5 / 8
-    third = log(5 / 8) * 3 / 8 + log(7 / 8) / 8 + log(3 / 4) / 4
-    torch.testing.assert_close(found["modified_entropy"], torch.cat([second, third]), **close)
-    assert found["correct"].tolist() == [0, 1]
-    torch.testing.assert_close(found["margin"], log(1 / 3, 5 / 3), **close)
-
-
 # no subnormal numbers: some processors, and so torch, take them for 0
 logit_rows = st.lists(st.floats(-150, 150, allow_subnormal=False), min_size=2, max_size=6)
 
 
+@settings(max_examples=50)
 @given(logit_rows, st.data())
 def test_definitions_at_any_gap(logits, data):
     """To 12 digits of the value itself, however small: gaps reach 300, where 1 - p is 1e-130."""
@@ -62,22 +43,12 @@ def test_definitions_at_any_gap(logits, data):
     if len(set(logits)) < len(logits):  # which one of equal logits is predicted is a test of its own
         logits = [z + 1e-3 * i for i, z in enumerate(logits)]
     exact = definitions(logits, label)
-    for name, value in one(logits, label).items():
+    for name, signal in SCORES.items():
+        value = signal(torch.tensor([logits], dtype=torch.float64), torch.tensor([label]))
         error = abs(Decimal(value.item()) - exact[name])
         # A margin may be small beside the logits that it is the difference of; nothing in float64 can have more digits than they.
         scale = max(map(abs, map(Decimal, logits))) + 1 if name == "margin" else abs(exact[name]) * 200
         assert error <= Decimal("1e-13") * max(scale, abs(exact[name])), name
-
-
-@pytest.mark.parametrize("gap", [40.0, 200.0, 700.0])
-def test_beyond_saturation_margin_and_loss_still_rank(gap):
-    """Two samples that differ by 1 in the true logit: to a confidence in float64 they are the same."""
-    z = torch.tensor([[gap, 0.0, -1.0], [gap + 1, 0.0, -1.0]], dtype=torch.float64)
-    y = torch.tensor([0, 0])
-    assert signals.confidence(z, y).tolist() == [1, 1]
-    assert torch.allclose(signals.margin(z, y).diff(), torch.ones(1, dtype=torch.float64))
-    lower, higher = signals.loss(z, y).tolist()
-    assert lower < higher < 0
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from privlab.attacks.model_inversion.evaluation import EvaluationModel, nearest
+from privlab.attacks.model_inversion.evaluation import EvaluationModel
 from privlab.data import Normalise
 
 
@@ -28,22 +28,16 @@ PRIVATE = (
 )
 
 
-def test_the_nearest_is_of_the_same_class():
-    private, labels = torch.tensor([[0.0, 0.0], [3.0, 4.0], [10.0, 0.0]]), torch.tensor([0, 1, 1])
-    features = torch.tensor([[0.0, 0.0], [0.0, 0.0], [10.0, 1.0], [10.0, 1.0]])
-    got = nearest(features, torch.tensor([0, 1, 1, 0]), private, labels)
-    assert got.tolist() == pytest.approx([0, 5, 1, math.sqrt(101)])
-    assert nearest(features[:1], torch.tensor([2]), private, labels).tolist() == [math.inf]
-
-
 def test_a_score_by_hand():
-    images = picture([0.9, 0.1, 0, 0, 0, 0], [0.6, 0.5, 0, 0, 0, 0], [0.1, 0.2, 0.3, 0.4, 0.5, 0])
-    said = EvaluationModel(told(), 0.9, PRIVATE).score(images, torch.tensor([0, 1, 5]))
-    assert said.top1.tolist() == [True, False, False] and said.accuracy == pytest.approx(1 / 3)
+    """The nearest is of the picture's own class: of class 4 there is none."""
+    images = picture([0.9, 0.1, 0, 0, 0, 0], [0.6, 0.5, 0, 0, 0, 0], [0.1, 0.2, 0.3, 0.4, 0.5, 0], [0, 0, 0, 0, 1.0, 0])
+    said = EvaluationModel(told(), 0.9, PRIVATE).score(images, torch.tensor([0, 1, 5, 4]))
+    assert said.top1.tolist() == [True, False, False, True] and said.accuracy == 0.5
     knn = [
         math.hypot(0.1, 0.1),
         min(math.hypot(0.6, 0.5), math.hypot(0.6, 0, 0.5)),  # to the one photograph of class 1, and to the other
         math.sqrt(0.01 + 0.04 + 0.09 + 0.16 + 0.25 + 1),
+        math.inf,
     ]
     assert said.knn.tolist() == pytest.approx(knn, rel=1e-6)
     assert said.delta.tolist() == pytest.approx([d**2 for d in knn], rel=1e-6)

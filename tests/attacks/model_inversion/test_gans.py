@@ -29,17 +29,16 @@ def classifier(classes=3, seed=0):
     return model
 
 
-def gmi(images=DARK, target=None, watch=None, **changes):
-    return gans.gmi(images, replace(SMALL, **changes), watch=watch, progress=False)
+def gmi(images=DARK, target=None, **changes):
+    return gans.gmi(images, replace(SMALL, **changes), progress=False)
 
 
-def kedmi(images=DARK, target=None, watch=None, **changes):
-    return gans.kedmi(images, target or classifier(), replace(SMALL, **changes), watch=watch, progress=False)
+def kedmi(images=DARK, target=None, **changes):
+    return gans.kedmi(images, target or classifier(), replace(SMALL, **changes), progress=False)
 
 
-def plg_mi(images=DARK, target=None, watch=None, each=24, **changes):
-    settings = dict(each=each, watch=watch, progress=False)
-    return gans.plg_mi(images, target or classifier(), replace(SMALL, **changes), **settings)
+def plg_mi(images=DARK, target=None, each=24, **changes):
+    return gans.plg_mi(images, target or classifier(), replace(SMALL, **changes), each=each, progress=False)
 
 
 def student(images=DARK, target=None, **changes):
@@ -63,23 +62,18 @@ def whole(tmp_path_factory):
         return {kind: train() for kind, train in TRAIN.items()}
 
 
-# -- by hand ---------------------------------------------------------------------------------------------------------------
+def test_kedmis_losses_by_hand():
+    """Logits 0 and ln 3 have classes (1/4, 3/4) and a sum of exponentials of 4; of two zeros, a sum of 2: D = 4/5 and 2/3.
 
-
-def test_kedmis_discriminator_loss_by_hand():
-    """Logits 0 and ln 3 have classes (1/4, 3/4) and a sum of exponentials of 4; of two zeros, a sum of 2: D = 4/5 and 2/3."""
+    Mean features (2, 1) and (0, 4): |2| and |-3|, a mean of 2.5; entropies of a fair coin and of a certain answer.
+    """
     real, fake = torch.tensor([[0.0, math.log(3)]]), torch.zeros(1, 2)
     known = -(0.6 * math.log(1 / 4) + 0.4 * math.log(3 / 4))
     judged = (-math.log(4 / 5) - math.log(1 - 2 / 3)) / 2
     got = gans.discriminator_loss(real, fake, torch.tensor([[0.6, 0.4]]))
     assert got.item() == pytest.approx(known + judged, rel=1e-5)
-
-
-def test_kedmis_generator_loss_by_hand():
-    """Mean features (2, 1) and (0, 4): |2| and |-3|, a mean of 2.5; entropies of a fair coin and of a certain answer."""
     features, wanted = torch.tensor([[1.0, 0.0], [3.0, 2.0]]), torch.tensor([[0.0, 4.0]])
-    logits = torch.tensor([[5.0, 5.0], [500.0, 0.0]])
-    got = gans.generator_loss(features, wanted, logits)
+    got = gans.generator_loss(features, wanted, torch.tensor([[5.0, 5.0], [500.0, 0.0]]))
     assert got.item() == pytest.approx(2.5 + 1e-4 * 64 * math.log(2) / 2)
 
 
@@ -110,15 +104,11 @@ def test_the_opponents_logit_is_a_line_plus_a_projection():
         assert torch.linalg.matrix_norm(weight, 2).item() == pytest.approx(1, abs=0.15)  # after few power iterations
 
 
-# -- training --------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", ["gmi", "kedmi"])
 def test_it_tells_public_images_from_noise(kind):
     """After enough epochs for made images, grey at first, to become dark; bright noise is neither."""
-    made = TRAIN[kind](epochs=25)
+    made, noise = TRAIN[kind](epochs=25), torch.rand(64, 1, 16, 16, generator=torch.Generator().manual_seed(1))
     assert made.synthesise(made.sample(64, 5)).mean() < 0.3
-    noise = torch.rand(64, 1, 16, 16, generator=torch.Generator().manual_seed(1))
     assert made.realism(DARK.float() / 255).mean() > made.realism(noise).mean()
     torch.testing.assert_close(made.realism(noise), made.judged(noise)[0].exp().sum(1).log(), rtol=1e-5, atol=1e-5)
 
@@ -138,15 +128,12 @@ def test_a_trained_generator_draws_the_class_it_is_told():
 
 
 def test_a_student_comes_to_answer_as_the_target_does():
-    target = classifier().eval()
-
-    def apart(epochs):
+    target, apart = classifier().eval(), []
+    for epochs in (1, 25):
         made = student(target=target, epochs=epochs)
-        assert made.normalise == target.normalise
         said, taught = (training.logits(model, DARK).log_softmax(1) for model in (made, target))
-        return nn.functional.kl_div(said, taught, reduction="batchmean", log_target=True).item()
-
-    assert apart(30) < 0.5 * apart(1)
+        apart.append(nn.functional.kl_div(said, taught, reduction="batchmean", log_target=True).item())
+    assert apart[1] < 0.5 * apart[0] and made.normalise == target.normalise
 
 
 @pytest.mark.parametrize("kind", ["kedmi", "plg_mi", "student"])
@@ -171,33 +158,25 @@ def test_an_interrupted_training_goes_on_to_the_same_bits(kind, whole, stop_behi
     assert not made.training and not any(p.requires_grad for p in made.parameters())
 
 
-def test_a_watcher_changes_nothing(whole):
-    def watch(done, made):
-        torch.rand(3)
-        assert not any(part.training for part in made.maps.modules())
-        seen.append(made.synthesise(made.sample(4, 0)).detach())
-
-    seen = []
-    made = kedmi(watch=watch)
-    assert same(made, whole["kedmi"]) and len(seen) == 3 and not torch.equal(seen[0], seen[1])
-
-
-@pytest.mark.parametrize("kind", ["kedmi", "plg_mi", "student"])
-def test_the_key_is_what_the_weights_depend_on(kind, whole, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "own"),
+    [("kedmi", dict(lr=1e-3)), ("plg_mi", dict(each=23)), ("student", dict(model=TINY | dict(depth=2)))],
+)
+def test_the_key_is_what_the_weights_depend_on(kind, own, whole, monkeypatch):
     TRAIN[kind]()
     monkeypatch.setattr(epoch_loop, "train", lambda *_, **__: pytest.fail("trained again"))
     assert same(TRAIN[kind](), whole[kind])
-    own = {"kedmi": dict(lr=1e-3), "plg_mi": dict(each=23), "student": dict(model=TINY | dict(depth=2))}[kind]
     for change in (dict(seed=2), own, dict(images=255 - DARK), dict(target=classifier(seed=1))):
         with pytest.raises(pytest.fail.Exception, match="trained again"):
             TRAIN[kind](**change)
 
 
 def test_what_no_gan_and_no_student_is_trained_on(store):
-    with pytest.raises(ValueError, match=r"shape=\(1, 14, 14\): a DCGAN makes square images with a side of 16"):
-        gmi(DARK[:, :, 2:, 2:])
-    with pytest.raises(ValueError, match="epochs=3, 15 images: give one epoch or more, and 16 images"):
-        plg_mi(each=5)  # of each of three classes
-    with pytest.raises(ValueError, match="epochs=0, 64 images: give one epoch or more"):
-        student(epochs=0)
+    for train, changes, says in (
+        (gmi, dict(images=DARK[:, :, 2:, 2:]), r"shape=\(1, 14, 14\): a DCGAN makes square images with a side of 16"),
+        (plg_mi, dict(each=5), "epochs=3, 15 images: give one epoch or more, and 16 images"),  # each of three classes
+        (student, dict(epochs=0), "epochs=0, 64 images: give one epoch or more"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            train(**changes)
     assert not store.exists()

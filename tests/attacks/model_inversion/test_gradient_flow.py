@@ -54,23 +54,15 @@ def test_both_parts_are_the_whole(name, train):
 def test_a_resnets_block_taken_apart_by_hand(index):
     model, x = resnet(), images()
     block = model.layer3[index]
+    stem = nn.Sequential(model.conv1, model.bn1, model.act1, model.maxpool, model.layer1, model.layer2)
     rest = nn.Sequential(*model.layer3[index + 1 :], model.layer4, model.global_pool, model.fc)
+    shortcut = block.downsample or nn.Identity()
+    branch = nn.Sequential(block.conv1, block.bn1, nn.ReLU(), block.conv2, block.bn2)
     with torch.no_grad():
-        z = model.normalise(x)
-        z = model.layer2(model.layer1(model.maxpool(F.relu(model.bn1(model.conv1(z))))))
-        z = model.layer3[:index](z)
-
-    def branch(z):
-        return block.bn2(block.conv2(F.relu(block.bn1(block.conv1(z)))))
-
-    def shortcut(z):
-        return block.downsample(z) if block.downsample else z
-
-    with torch.no_grad():
+        z = model.layer3[:index](stem(model.normalise(x)))
         total = branch(z) + shortcut(z)
     arriving = torch.func.grad(lambda s: summed(rest(F.relu(s)), LABELS))(total)
-    by_branch = torch.func.vjp(branch, z)[1](arriving)[0]
-    by_skip = torch.func.vjp(shortcut, z)[1](arriving)[0]
+    by_skip, by_branch = (torch.func.vjp(way, z)[1](arriving)[0] for way in (shortcut, branch))
     row = next(row for row in gradient_flow.split(model, x, LABELS, summed) if row.block == f"layer3.{index}")
     parts = (arriving, by_skip, by_branch, by_branch + by_skip)
     by_hand = [part.flatten(1).norm(dim=1).mean().item() for part in parts]

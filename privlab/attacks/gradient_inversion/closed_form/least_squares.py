@@ -15,17 +15,14 @@ from torch import Tensor, nn
 
 from privlab.leak import Leak
 
-# Over the gradients' size, the same for all; or parameter name -> standard deviation in each number of its gradient
-Noise = float | Mapping[str, float] | None
-
-# Error of a backward pass in units of its float format's eps; measured at 7 to 30 on ViTs of 4 to 12 blocks.
-BACKWARD = 8
+Noise = float | Mapping[str, float] | None  # see `closed_form`
+BACKWARD = (
+    8  # error of a backward pass in units of its float format's eps; measured at 7 to 30 on ViTs of 4 to 12 blocks
+)
 
 
 def relative(leak: Leak, noise: Noise) -> float:
     """Size of the errors in a leak's gradients over their own size; rounding for the wire adds eps / sqrt(12) of the number rounded."""
-    if not 0 <= share(noise) < math.inf:
-        raise ValueError(f"noise={noise} is no share of the gradient's size; try 0.01, or None if nothing is known")
     computed = max(torch.finfo(g.dtype).eps for g in leak.grads.values()) * BACKWARD
     return math.hypot(computed + torch.finfo(leak.precision).eps / 12**0.5, share(noise))
 
@@ -128,9 +125,7 @@ def _damped(A: Tensor, B: Tensor, floor: Tensor) -> Solved:
 
 
 def row_sizes(A: Tensor) -> Tensor:
-    """Root mean square of each row, (rows, 1), and 1 for a row of zeros. Floats err in proportion to a number's size, so rows of one
-    size err alike: worth 4 to 28 dB.
-    """
+    """Root mean square of each row, (rows, 1), and 1 for a row of zeros: rows of one size err alike in floats, worth 4 to 28 dB."""
     sizes = A.square().mean(1, keepdim=True).sqrt()
     return sizes.where(sizes > 0, 1.0)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,9 +20,8 @@ from privlab.attacks.gradient_inversion.closed_form.least_squares import Noise, 
 from privlab.leak import Leak
 from privlab.models.forward import stateless
 
-STEPS = 100  # of conjugate gradients, at most
-
 Entering = Callable[[Tensor], Tensor]  # image -> what enters some layer
+Calls = list[tuple[Any, Tensor, Tensor]]  # of layers: which, what enters it, and what it makes of that
 
 
 def patch_embedding(model: nn.Module, leak: Leak, noise: Noise = None) -> Recovery:
@@ -58,23 +57,12 @@ def patch_embedding(model: nn.Module, leak: Leak, noise: Noise = None) -> Recove
     return Recovery(images, solved.condition, len(rows), names, lambda: solved.rank)
 
 
-class Patches(NamedTuple):
-    """A layer that takes patches, and the embedding that is added to what it makes of them.
+def find(model: nn.Module, leak: Leak) -> tuple[tuple[str, str], int, Tensor, Callable[[Tensor], Tensor]]:
+    """The embedding, and the layer that takes patches, which is the first that is called, by one pass forward and back on noise.
 
-    names: of the embedding and of the layer's weight.  axis, where: the embedding's axis of width, and which of its rows are patches.
-    image: numbers that enter the layer, (patches, numbers) -> the image, (1, channels, height, width).
-    """
-
-    names: tuple[str, str]
-    axis: int
-    where: Tensor
-    image: Callable[[Tensor], Tensor]
-
-
-def find(model: nn.Module, leak: Leak) -> Patches:
-    """The layer, which is the first that is called, and the embedding, by one pass forward and back on noise.
-
-    leak: for the shape of its images.  Raises ValueError where no learnable parameter is added to what that layer makes of the patches.
+    leak: for the shape of its images.  Returns the names of the embedding and of the layer's weight; the embedding's axis of width; which
+    of its rows are patches; and the way from what enters the layer, (patches, numbers), to the image, (1, channels, height, width).
+    Raises ValueError where no learnable parameter is added to what that layer makes of the patches.
     """
     learnable: dict[Tensor, str] = {p: n for n, p in model.named_parameters() if p.requires_grad}
     if not learnable:
@@ -93,16 +81,15 @@ def find(model: nn.Module, leak: Leak) -> Patches:
             where = _rows_of(wanted, its.movedim(axis, -1).flatten(0, -2))
             if where is not None:
                 names = learnable[embedding], learnable[weight]
-                return Patches(names, axis, where, _way_back(model, layer, names[1], entered, probe))
+                return names, axis, where, _way_back(model, layer, names[1], entered, probe)
     raise ValueError(
-        f"model: no learnable position embedding of this {type(model).__name__} is seen to be added to what its first nn.Conv2d or "
-        "nn.Linear makes of the image's patches, so nothing gives dL/dZ away; it may be fixed or rotary, scaled or resized, behind a norm, "
-        "or a last layer of zeros lets no gradient through"
+        "model: no learnable position embedding is added to what its first nn.Conv2d or nn.Linear makes of the patches; it may be fixed "
+        "or rotary, scaled or resized, behind a norm, or a last layer of zeros lets no gradient through"
     )
 
 
 def _way_back(model: nn.Module, layer: Any, name: str, entered: Tensor, probe: Tensor) -> Callable[[Tensor], Tensor]:
-    """See `Patches.image`.  entered: what enters the layer of the image `probe`."""
+    """From what enters the layer to the image.  entered: what does of the image `probe`."""
     side, entering = getattr(layer, "kernel_size", ()), _entering(model, layer)
     tiled = side and layer.stride == side and layer.padding in ((0, 0), "valid") and torch.equal(entered, probe)
     if tiled and not any(n % k for n, k in zip(probe.shape[2:], side, strict=True)):
@@ -113,10 +100,7 @@ def _way_back(model: nn.Module, layer: Any, name: str, entered: Tensor, probe: T
 
 
 def _rows_of(wanted: Tensor, rows: Tensor) -> Tensor | None:
-    """Which rows of a parameter's gradient are those at the output; None where they are not.
-
-    wanted: (patches, width).  rows: (rows, width).  As they stand, at either end; or each by its nearest.
-    """
+    """Which rows (rows, width) of a parameter's gradient are those wanted (patches, width): at either end, or each by its nearest."""
     if len(rows) < len(wanted) or len(wanted) < 2 or not wanted.any():
         return None
     order, eps = torch.arange(len(wanted)), torch.finfo(wanted.dtype).eps
@@ -148,7 +132,7 @@ def undone(entering: Entering, numbers: Tensor, like: Tensor) -> Tensor:
     left, answer = back(numbers - nothing), torch.zeros_like(like, dtype=torch.float64)
     direction, size = left, left.square().sum()
     enough = torch.finfo(like.dtype).eps ** 2 * size
-    for _ in range(STEPS):
+    for _ in range(100):
         if size <= enough:
             break
         seen = entering(direction.to(like)).detach().double() - nothing
@@ -158,11 +142,9 @@ def undone(entering: Entering, numbers: Tensor, like: Tensor) -> Tensor:
     return answer
 
 
-def heard(
-    model: nn.Module, image: Tensor, layers: Iterable[nn.Module]
-) -> tuple[list[tuple[Any, Tensor, Tensor]], Tensor]:
-    """The calls of these layers in a pass, each with what enters it and what it makes of it; and the logits."""
-    calls: list[tuple[Any, Tensor, Tensor]] = []
+def heard(model: nn.Module, image: Tensor, layers: Iterable[nn.Module]) -> tuple[Calls, Tensor]:
+    """The calls of these layers in a pass, and the logits."""
+    calls: Calls = []
 
     def hear(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         calls.append((layer, inputs[0], output))
@@ -175,9 +157,8 @@ def heard(
 
 def _plain(layer: nn.Module) -> bool:
     """Whether F.unfold says what enters a layer in each place: no subclass, which may do something else to its weight or image."""
-    if type(layer) is nn.Conv2d:
-        return layer.groups == 1 and layer.padding != "same" and layer.padding_mode == "zeros"
-    return type(layer) is nn.Linear
+    whole = type(layer) is nn.Conv2d and layer.groups == 1 and layer.padding != "same" and layer.padding_mode == "zeros"
+    return whole or type(layer) is nn.Linear
 
 
 def _entering(model: nn.Module, layer: Any) -> Entering:

@@ -65,13 +65,13 @@ def equations(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Equa
     vit.require_vit(model, leak)
     first: Any = model.blocks[0]
     if type(first) is not Block:
-        raise ValueError(
-            f"model: its first block, {type(first).__name__}, has no norm before its attention, as a stock ViT has"
-        )
-    (gamma, beta, centred), count = _norm(model), _tokens(model, leak.batch_size)
+        raise ValueError("model: its first block has no norm before its attention, as a stock ViT has")
+    (gamma, beta, centred), count = (
+        _norm(model),
+        leak.batch_size * model.patch_embed.num_patches + model.num_prefix_tokens,
+    )
     if model.embed_dim <= count:
-        images = "its" if leak.batch_size == 1 else f"the {leak.batch_size} images'"
-        raise ValueError(f"model: width {model.embed_dim} leaves no equation beside {images} {count} tokens")
+        raise ValueError(f"model: width {model.embed_dim} leaves no equation beside {count} tokens")
     gradient = least_squares.gradient(leak, model, QKV)  # (3 width, width)
     relative, noisy = least_squares.relative(leak, noise), least_squares.deviation(noise, QKV)
     rows = least_squares.row_sizes(gradient)
@@ -128,7 +128,7 @@ def hidden_directions(model: VisionTransformer, batch_size: int = 1) -> int:
     of B the k_t of the n patches come B times and add no rank: n (B - 1) directions more are hidden.
     """
     fixed, unknowns = known(model), projection(model)[0].shape[1]
-    (_, beta, centred), count = _norm(model), _tokens(model, batch_size)
+    (_, beta, centred), count = _norm(model), batch_size * model.patch_embed.num_patches + model.num_prefix_tokens
     rank = int(torch.linalg.matrix_rank(centred(fixed), rtol=1e-12))
     lost = isinstance(model.blocks[0].norm1, nn.LayerNorm) or bool(beta.any())
     missing = unknowns - (fixed.shape[1] - count - lost)
@@ -144,8 +144,3 @@ def _norm(model: VisionTransformer) -> tuple[Tensor, Tensor, Callable[[Tensor], 
     gamma = zeros + 1 if norm.weight is None else norm.weight.detach().double()
     beta = zeros if bias is None else bias.detach().double()
     return gamma, beta, lambda rows: rows - isinstance(norm, nn.LayerNorm) * rows.mean(dim=-1, keepdim=True)
-
-
-def _tokens(model: VisionTransformer, batch_size: int) -> int:
-    """Different tokens that enter the first block: those of the prefix are the same in all images."""
-    return batch_size * model.patch_embed.num_patches + model.num_prefix_tokens

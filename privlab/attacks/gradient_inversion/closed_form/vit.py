@@ -108,7 +108,6 @@ def attention(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Reco
 
 
 def pixels(model: VisionTransformer, embedded: Tensor) -> Tensor:
-    """Normalised patches, (patches, pixels), behind embedded ones, (patches, width), less their position embedding, by a pseudo-inverse
-    (Lu et al. 2022, equation 11): the nearest; exact where the width is at least the pixels of a patch."""
+    """Normalised patches, (patches, pixels), behind embedded ones, (patches, width), less their position (Lu et al. 2022, eq. 11)."""
     weights, bias = projection(model)  # (width, patch pixels), (width,)
     return (embedded - bias) @ torch.linalg.pinv(weights).T

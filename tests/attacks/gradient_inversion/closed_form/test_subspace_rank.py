@@ -54,17 +54,16 @@ def built(seed=0, **changes):
 TOKENS = st.fixed_dictionaries(
     dict(
         class_token=st.booleans(),
-        reg_tokens=st.integers(0, 8),
+        reg_tokens=st.integers(0, 7),
         no_embed_class=st.booleans(),
         init_values=st.sampled_from([None, 1e-5, 0.1, 1.0]),
         norm_layer=st.sampled_from([nn.LayerNorm, functools.partial(nn.LayerNorm, bias=False), nn.RMSNorm]),
         qkv_bias=st.booleans(),
-        dynamic_img_size=st.just(False),
     )
-).filter(lambda s: s["class_token"] + s["reg_tokens"] <= 8)
+)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(TOKENS, st.integers(0, 10_000))
 def test_predicted_reported_and_measured_null_space_are_equal(tokens, seed):
     if not tokens["class_token"]:
@@ -73,46 +72,40 @@ def test_predicted_reported_and_measured_null_space_are_equal(tokens, seed):
     assert predicted == reported == measured
 
 
-def stock(name):
+# Of 192 directions the first lost all in float16, and reported 161 to 179 back; the other loses none
+def wire(dtype):
+    return lambda leak: (leak.rounded(dtype), None)
+
+
+def noise(by_name, share=0.01):
+    """Normal noise of a share of the gradient's size, and what the attacker is told of it: its deviation, or the share."""
+    told = lambda leak: {QKV[0]: share * leak[QKV[0]].square().mean().sqrt().item()} if by_name else share  # noqa: E731
+    return lambda leak: (perturbation.gaussian(leak, share), told(leak))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("deit3_small_patch16_224", wire(torch.float16)),  # of 192 directions all were lost, and 161 to 179 reported
+        ("vit_small_patch16_224", wire(torch.bfloat16)),  # loses none
+        ("deit3_small_patch16_224", noise(by_name=True)),
+        ("vit_medium_patch16_reg4_gap_256", noise(by_name=False)),
+    ],
+)
+def test_the_rank_is_that_of_what_comes_back_where_noise_drowns_the_row_space(name, damage):
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return timm.create_model(name, img_size=64, patch_size=8, num_classes=10)
-
-
-def noisy(leak, share, by_name):
-    """Normal noise of a share of the gradient's size, and what the attacker is told of it: its deviation, or the share."""
-    leak, clean = perturbation.gaussian(leak, share), leak[QKV[0]]
-    return leak, {QKV[0]: share * clean.square().mean().sqrt().item()} if by_name else share
-
-
-# Of 192 directions the first lost all in float16, and reported 161 to 179 back; the other loses none
-DROWNED = ["deit3_small_patch16_224", "vit_small_patch16_224"]
-
-
-@pytest.mark.parametrize(("name", "wire"), zip(DROWNED, (torch.float16, torch.bfloat16), strict=True))
-def test_the_rank_is_that_of_what_comes_back_where_rounding_drowns_the_row_space(name, wire):
-    _, reported, measured = ranks(
-        stock(name), grey_noise(64, 1), torch.float32, lambda leak: (leak.rounded(wire), None)
-    )
+        model = timm.create_model(name, img_size=64, patch_size=8, num_classes=10, depth=3)
+    _, reported, measured = ranks(model, grey_noise(64, 1), torch.float32, damage)
     assert abs(reported - measured) <= 192 / 10
 
 
-@pytest.mark.parametrize(("name", "by_name"), [(DROWNED[0], True), ("vit_medium_patch16_reg4_gap_256", False)])
-def test_the_rank_is_that_of_what_comes_back_through_a_noise_of_which_the_attacker_knows(name, by_name):
-    _, reported, measured = ranks(
-        stock(name), grey_noise(64, 1), torch.float32, lambda leak: noisy(leak, 0.01, by_name)
-    )
-    assert measured > 64 and abs(reported - measured) <= 192 / 10
-
-
 def test_an_image_of_another_size_or_dropped_tokens_are_refused():
-    model = models.build(
-        "vit_cifar", img_size=64, patch_size=8, embed_dim=192, depth=1, num_heads=3, dynamic_img_size=True
-    )
+    model = models.build("vit_cifar", img_size=64, patch_size=8, embed_dim=256, depth=1, dynamic_img_size=True)
     small = observe(model, torch.rand(1, 3, 32, 32), torch.tensor([1]))
     with pytest.raises(ValueError, match=r"makes patches of \(3, 32, 32\)"):
         closed_form.subspace(model, small)
-    dropping = models.build("vit_cifar", embed_dim=192, depth=1, num_heads=3, pos_drop_rate=0.1)
+    dropping = models.build("vit_cifar", embed_dim=256, depth=1, pos_drop_rate=0.1)
     leak = observe(dropping, torch.rand(1, 3, 32, 32), torch.tensor([1]))
     closed_form.subspace(dropping, leak)
     with pytest.raises(ValueError, match="nothing but a position embedding stands between"):

@@ -1,14 +1,12 @@
 """The theorems, the three closed forms, where they stop, and the rank rule as a law over random embeddings."""
 
 import dataclasses
-import warnings
 
 import pytest
 import timm
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from timm.layers import set_fused_attn
 
 from privlab import data, models
 from privlab.attacks.gradient_inversion import closed_form
@@ -29,46 +27,26 @@ def relative(a, b):
     return ((a - b).norm() / b.norm()).item()
 
 
-# -- the theorems ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("bias", [True, False])
 def test_theorem_1(bias):
     """(dL/dZ)^T Z = Wq^T dWq + Wk^T dWk + Wv^T dWv, for any loss, batch of one, with or without biases."""
     torch.manual_seed(0)
-    set_fused_attn(False)
     attention = timm.layers.Attention(24, num_heads=3, qkv_bias=bias).double()
-    set_fused_attn(True)
     z = torch.randn(1, 7, 24, dtype=torch.float64, requires_grad=True)
     attention(z).pow(3).sin().sum().backward()
-    left = z.grad[0].T @ z[0].detach()
     w, g = attention.qkv.weight.detach(), attention.qkv.weight.grad
     right = sum(w[i : i + 24].T @ g[i : i + 24] for i in (0, 24, 48))
-    assert relative(left, right) < 1e-12
+    assert relative(z.grad[0].T @ z[0].detach(), right) < 1e-12
 
 
 def test_theorem_2(photos):
-    """The position embedding's gradient is the slope of the loss at the input of attention, along any direction."""
-    model = april.build("a", depth=2, width=64).double()
+    """The position embedding's gradient is that at the input of attention."""
+    model, entered = april.build("a", depth=2, width=64).double(), []
     image, label = photos.one(0)
-    sent = observe(model, image, label)["pos_embed"][0]
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(5):
-        direction = torch.randn(sent.shape, generator=generator, dtype=torch.float64)
-        direction = direction / direction.norm() + sent / sent.norm()
-
-        def loss(step, direction=direction):
-            nudge = model.blocks[0].attn.register_forward_pre_hook(lambda _, args: (args[0] + step * direction,))
-            logits = model(model.normalise(image.double())).detach()
-            nudge.remove()
-            return torch.nn.functional.cross_entropy(logits, label)
-
-        h = 1e-3
-        slope = (8 * (loss(h) - loss(-h)) - (loss(2 * h) - loss(-2 * h))) / (12 * h)
-        assert abs(slope - (sent * direction).sum()) / sent.norm() < 1e-8
-
-
-# -- recoveries -----------------------------------------------------------------------------------------------------------
+    model.blocks[0].attn.register_forward_pre_hook(lambda _, args: entered.append(args[0]))
+    loss = torch.nn.functional.cross_entropy(model(model.normalise(image.double())), label)
+    (at_attention,) = torch.autograd.grad(loss, entered)
+    torch.testing.assert_close(observe(model, image, label)["pos_embed"], at_attention)
 
 
 @pytest.mark.parametrize(("dtype", "at_least"), [(torch.float64, 200), (torch.float32, 70)])
@@ -76,26 +54,21 @@ def test_attention_on_architecture_a(photos, dtype, at_least):
     model = april.build("a").to(dtype)
     x, y = photos.one(2)
     recovery = closed_form.attention(model, observe(model, x, y))
-    assert psnr(recovery.images, x) > at_least
-    assert recovery.images.dtype is torch.float64 and recovery.images.shape == x.shape
-    assert recovery.rank == recovery.unknowns == 17 and recovery.hidden == 0
+    assert psnr(recovery.images, x) > at_least and recovery.rank == recovery.unknowns == 17
 
 
 @pytest.mark.parametrize(
-    ("name", "at_least"),
+    ("name", "size", "at_least"),
     [
-        ("vit_small_patch32_224", 100),
-        ("deit_tiny_distilled_patch16_224", 85),
-        ("deit3_small_patch16_224", 60),  # its layer scale of 1e-6 makes the tokens' gradients nearly equal
+        ("vit_small_patch32_224", 224, 100),
+        ("deit_tiny_distilled_patch16_224", 160, 85),  # two prefix tokens; fewer patches (100) than width (192)
+        ("deit3_small_patch16_224", 224, 60),  # no position of the class token; a layer scale of 1e-6
     ],
 )
-def test_patch_embedding_on_stock_models(name, at_least):
-    """Distilled DeiT has two prefix tokens, DeiT III gives its class token no position embedding; both are handled."""
-    size = 224 if "tiny" not in name else 160  # at 160 pixels the tiny model has fewer patches (100) than width (192)
+def test_patch_embedding_on_stock_models(name, size, at_least):
     x, y = data.load("imagenet_samples").one(3, size=size)
-    model = models.build(name, img_size=size)
-    names = ["pos_embed", "patch_embed.proj.weight"]
-    leak = observe(model, x, y, names=names)
+    model = models.build(name, img_size=size, depth=3)
+    leak = observe(model, x, y, names=["pos_embed", "patch_embed.proj.weight"])
     assert psnr(closed_form.patch_embedding(model, leak).images, x) > at_least
     if at_least > 80:
         assert psnr(closed_form.patch_embedding(model, leak.rounded(torch.bfloat16)).images, x) > 25
@@ -103,15 +76,13 @@ def test_patch_embedding_on_stock_models(name, at_least):
 
 def test_subspace_with_an_affine_norm(photos):
     """After training gamma and beta are not 1 and 0: sigma becomes an unknown as well."""
-    model = april.build("b", position="random", position_std=1.0).double()
-    generator = torch.Generator().manual_seed(0)
+    model, draw = april.build("b", position="random", position_std=1.0).double(), torch.Generator().manual_seed(0)
     norm = model.blocks[0].norm1
-    norm.weight.data += 0.3 * torch.rand(norm.weight.shape, generator=generator)
-    norm.bias.data += 0.1 * torch.randn(norm.bias.shape, generator=generator)
+    norm.weight.data += 0.3 * torch.rand(norm.weight.shape, generator=draw)
+    norm.bias.data += 0.1 * torch.randn(norm.bias.shape, generator=draw)
     x, y = photos.one(1)
     recovery = closed_form.subspace(model, observe(model, x, y))
-    assert recovery.unknowns == 3 * 8 * 8 + 1
-    assert psnr(recovery.images, x) > 100
+    assert recovery.unknowns == 3 * 8 * 8 + 1 and psnr(recovery.images, x) > 100
 
 
 def test_pixels_are_exact_when_the_width_allows(photos):
@@ -134,7 +105,7 @@ def test_noise_known_tensor_by_tensor(form, photos):
     solve, gains = getattr(closed_form, form), []
     patch, scale = (4, 0.02) if form == "patch_embedding" else (8, 1.0)  # ill-conditioned, as a small embedding is
     model = models.build("vit_cifar", depth=2, patch_size=patch, position_std=scale)
-    for number in range(3):
+    for number in range(2):
         x, y = photos.one(number)
         clean, draw = observe(model, x, y, names=FORMS[form]), torch.Generator().manual_seed(number)
         std = {n: 3e-3 * g.square().mean().sqrt().item() for n, g in clean.grads.items()}
@@ -143,7 +114,7 @@ def test_noise_known_tensor_by_tensor(form, photos):
         known = [{n: share * s for n, s in std.items()} for share in (1, 1e-3, 100)] + [3e-3]
         right, *others = (psnr(solve(model, noisy, noise=noise).images, x) for noise in known)
         gains.append([right - other for other in others])
-    small, large, share = torch.tensor(gains).median(0).values.tolist()
+    small, large, share = torch.tensor(gains).min(0).values.tolist()
     # the subspace of a tensor that is noisy all over is the same whatever the size
     assert small > -0.1 and large > 3 and share > {"patch_embedding": 2, "subspace": 5}[form]
     plain = solve(model, clean).images
@@ -151,29 +122,15 @@ def test_noise_known_tensor_by_tensor(form, photos):
         assert torch.equal(solve(model, clean, noise=nothing).images, plain)
 
 
-# -- where they stop ------------------------------------------------------------------------------------------------------
-
-
 def test_narrow_models_warn_with_the_rank(photos):
-    model = april.build("b", patch_size=4, width=48, depth=2).double()
+    narrow, wider = (april.build("b", patch_size=4, width=width, depth=2).double() for width in (48, 80))
+    leak = observe(narrow, *photos.one(0))
     with pytest.warns(UserWarning, match="width 48 is not above the 64 patches: rank 47"):
-        closed_form.patch_embedding(model, observe(model, *photos.one(0)))
-    with pytest.raises(ValueError, match="width 48 leaves no equation beside its 65 tokens"):
-        closed_form.subspace(model, observe(model, *photos.one(0)))
-    wider = april.build("b", patch_size=4, width=80, depth=2).double()
+        closed_form.patch_embedding(narrow, leak)
+    with pytest.raises(ValueError, match="width 48 leaves no equation beside 65 tokens"):
+        closed_form.subspace(narrow, leak)
     with pytest.warns(UserWarning, match="width 80 less 65 tokens leaves 14 equations for the 48 pixels"):
         closed_form.subspace(wider, observe(wider, *photos.one(0)))
-
-
-@pytest.mark.parametrize(("width", "open_directions"), [(32, 33), (64, 1), (65, 0)])
-def test_the_width_counts_one_less_than_it_is(photos, width, open_directions):
-    """Token gradients come back through a LayerNorm and sum to zero over the width: rank width - 1, against 64 patches."""
-    model = models.build("vit_cifar", patch_size=4, embed_dim=width, num_heads=1, depth=3).double()
-    leak = observe(model, *photos.one(0))
-    assert leak["pos_embed"][0, 1:].sum(-1).abs().max() < 1e-10
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert closed_form.patch_embedding(model, leak).hidden == open_directions
 
 
 def test_architecture_b_breaks_the_attention_form_and_is_told(photos):
@@ -186,63 +143,41 @@ def test_architecture_b_breaks_the_attention_form_and_is_told(photos):
 
 
 @pytest.mark.parametrize("form", [closed_form.attention, closed_form.patch_embedding, closed_form.subspace])
-def test_batches_are_refused_and_would_fail(photos, form):
-    x, y = photos.take([0, 1])
-    model = april.build("a" if form is closed_form.attention else "b", depth=2, position_std=1.0).double()
-    leak = observe(model, x, y)
+def test_batches_are_refused(photos, form):
+    model = april.build("a" if form is closed_form.attention else "b", depth=2)
     with pytest.raises(ValueError, match="leak: it averages 2 images"):
-        form(model, leak)
-    wrong = form(model, dataclasses.replace(leak, batch_size=1)).clamped
-    assert max(psnr(wrong, x[:1]), psnr(wrong, x[1:])) < 15
+        form(model, observe(model, *photos.take([0, 1])))
 
 
 def test_what_does_not_fit_is_named(photos):
     x, y = photos.one(0)
-    frozen, plain = (april.build(which, depth=1, width=64) for which in "ba")
+    frozen, plain, other = (
+        april.build(which, depth=1, width=width) for which, width in (("b", 64), ("a", 64), ("a", 96))
+    )
     frozen.pos_embed.requires_grad_(False)
-    resnet = models.build("resnet18", num_classes=10)
+    resnet = models.build("resnet_cifar")
     clip = models.build("vit_base_patch32_clip_224", num_classes=10, depth=1, img_size=32, patch_size=8)
-    for form, model, says in (
-        (closed_form.patch_embedding, frozen, "no learnable position embedding of this VisionTransformer"),
-        (closed_form.attention, resnet, "no VisionTransformer of timm where .*ResNet"),
-        (closed_form.subspace, resnet, "no VisionTransformer of timm where .*ResNet"),
-        (closed_form.subspace, plain, "PlainBlock, has no norm before its attention"),
-        (closed_form.subspace, clip, "nothing but a position embedding stands between"),  # a norm before block 0
+    leak = observe(plain, x, y)
+    nothing = dataclasses.replace(leak, grads={n: torch.zeros_like(g) for n, g in leak.grads.items()})
+    for form, model, sent, says in (
+        (closed_form.patch_embedding, frozen, None, "no learnable position embedding"),
+        (closed_form.attention, resnet, None, "no VisionTransformer of timm where .*ResNet"),
+        (closed_form.subspace, plain, None, "its first block has no norm before its attention"),
+        (closed_form.subspace, clip, None, "nothing but a position embedding stands between"),  # a norm before block 0
+        (closed_form.attention, other, leak, "give the model that the client trained"),
+        (closed_form.attention, plain, nothing, "'pos_embed' is zero everywhere"),
+        (closed_form.attention, plain, leak.only(["pos_embed"]), r"no gradient named 'blocks.0.attn.qkv.weight'"),
     ):
         with pytest.raises(ValueError, match=says):
-            form(model, observe(model, x, y))
+            form(model, sent or observe(model, x, y))
 
 
-def test_a_leak_of_another_model_and_broken_ones_are_named(photos):
-    model, other = (april.build("a", width=width, depth=1) for width in (64, 96))
-    leak = observe(other, *photos.one(0))
-    with pytest.raises(ValueError, match="give the model that the client trained"):
-        closed_form.attention(model, leak)
-    nothing = dataclasses.replace(leak, grads={n: torch.zeros_like(g) for n, g in leak.grads.items()})
-    with pytest.raises(ValueError, match="'pos_embed' is zero everywhere"):
-        closed_form.attention(other, nothing)
-    with pytest.raises(ValueError, match=r"no gradient named 'blocks.0.attn.qkv.weight'"):
-        closed_form.attention(other, leak.only(["pos_embed"]))
-    with pytest.raises(ValueError, match="noise=-1.0 is no share of the gradient's size"):
-        closed_form.attention(other, leak, noise=-1.0)
-
-
-# -- the rank rule --------------------------------------------------------------------------------------------------------
-
-
-def hidden(photos, index=0, **position):
-    """Directions that the subspace form leaves open: predicted from the model alone, and counted in the solve."""
-    model = april.build("b", width=256, depth=2, **position).double()
-    leak = observe(model, *photos.one(index), names=["blocks.0.attn.qkv.weight"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return closed_form.hidden_directions(model), closed_form.subspace(model, leak).hidden
-
-
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.integers(1, 16), st.sampled_from([0.02, 1.0]), st.integers(0, 10_000), st.integers(0, 19))
 def test_rank_rule_over_random_embeddings(rank, std, seed, index):
-    """hidden = min(3 p^2, n - rank[E 1]); a random E of rank r < n has rank[E 1] = r + 1."""
-    photos = data.load("cifar10_samples")
-    predicted, counted = hidden(photos, index, position="low_rank", position_rank=rank, position_std=std, seed=seed)
+    """hidden = min(3 p^2, n - rank[E 1]), told from the model alone; a random E of rank r < n has rank[E 1] = r + 1."""
+    position = dict(position="low_rank", position_rank=rank, position_std=std, seed=seed)
+    model = april.build("b", width=256, depth=2, **position).double()
+    leak = observe(model, *data.load("cifar10_samples").one(index), names=["blocks.0.attn.qkv.weight"])
+    predicted, counted = closed_form.hidden_directions(model), closed_form.subspace(model, leak).hidden
     assert predicted == counted == max(16 - (rank + 1), 0)
