@@ -8,7 +8,6 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 from privlab.compute.files import write_atomic
 from privlab.data.sources import nearest
@@ -19,13 +18,6 @@ FILES = "[0-9][0-9]_*.py"
 _COST = re.compile(r"^# \|\s*(\w+)\s*\|\s*([\d.]+)\s*\|\s*([\d.]+)\s*GB\s*\|", re.MULTILINE)
 _CODE = re.compile(r"^# %%(?! \[markdown\])", re.MULTILINE)
 _PARAMETERS = re.compile(r'^# %% tags=\["parameters"\]\n(.*?)(?=^# %%|\Z)', re.MULTILINE | re.DOTALL)
-
-
-class Cost(NamedTuple):
-    """What a lab's head promises for one profile: minutes, and peak memory in GB."""
-
-    minutes: float
-    gb: float
 
 
 @dataclass(frozen=True)
@@ -65,10 +57,10 @@ class Lab:
         return re.findall(r"^(\w+)\s*(?::[^=\n]*)?=", cell[1], re.MULTILINE) if cell else []
 
     @property
-    def costs(self) -> dict[str, Cost]:
-        """Profile -> cost, from rows like `| smoke | 0.4 | 1.1 GB |` above the first code."""
+    def costs(self) -> dict[str, tuple[float, float]]:
+        """Profile -> minutes and peak memory in GB, from rows like `| smoke | 0.4 | 1.1 GB |` above the first code."""
         rows = _COST.findall(_CODE.split(self.text)[0])
-        return {profile: Cost(float(minutes), float(gb)) for profile, minutes, gb in rows}
+        return {profile: (float(minutes), float(gb)) for profile, minutes, gb in rows}
 
 
 def copy(to: Path) -> None:

@@ -52,11 +52,7 @@ finally:
 
 
 def execute(
-    source: Path,
-    out: Path,
-    parameters: Mapping[str, Any],
-    timeout: int | None = None,
-    environment: Mapping[str, str] | None = None,
+    source: Path, out: Path, parameters: Mapping[str, Any], timeout: int | None = None, **environment: str
 ) -> dict[str, Any]:
     """Run a lab and write its notebook to `out` as it goes on, up to and including the cell that failed.
 
@@ -67,11 +63,11 @@ def execute(
     lab, began, ended = pairing.notebook(source), time.monotonic(), ""
     probe = _PROBE.format(mime=_MIME, seconds=DRAWING.get(parameters.get("profile", ""), DRAWING_LONGER))
     lab.cells.append(nbformat.v4.new_code_cell(probe, id=PROBE_TAG, metadata={"tags": [PROBE_TAG]}))
-    with patch.dict(os.environ, environment or {}):
+    with patch.dict(os.environ, environment):
         try:
             papermill.execute_notebook(
                 lab,
-                str(out).replace("{", "{{").replace("}", "}}"),  # papermill takes it for a format
+                out,
                 parameters=parameters,
                 kernel_name="python3",
                 kernel_manager_class=Kernel,
@@ -165,5 +161,4 @@ class Kernel(AsyncKernelManager):
 
     def command(self, folder: str) -> list[str]:
         """How it is started.  folder: its own, with the files by which it is reached."""
-        own = ["-f", "{connection_file}", f"--ipython-dir={folder}"]
-        return [sys.executable, "-m", "ipykernel_launcher", *own]
+        return [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", f"--ipython-dir={folder}"]

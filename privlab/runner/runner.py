@@ -9,7 +9,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
@@ -75,10 +74,8 @@ class Plan:
 
     def saved(self, lab: Lab) -> Result | None:
         """A lab's result in the folder of the run, if it fits the key."""
-        try:
-            result = json.loads((self.out / f"{lab.name}.json").read_text())
-        except (FileNotFoundError, ValueError):
-            return None
+        note = self.out / f"{lab.name}.json"
+        result = json.loads(note.read_text()) if note.exists() else {}
         return result if self.key(lab).items() <= result.items() else None
 
 
@@ -106,7 +103,7 @@ def run(plan: Plan, shelf: Sequence[Lab]) -> list[str]:
     """Run a plan alone in its folder, print how it goes, and end with one screen; the labs that failed.
 
     shelf: all labs, for the page of what the folder holds.
-    Raises ValueError for a folder in use; OSError where memory ran out; KeyboardInterrupt, which says what was kept.
+    Raises ValueError for a folder in use; KeyboardInterrupt, which says what was kept.
     """
     make_folder(plan.out)
     try:
@@ -118,18 +115,16 @@ def run(plan: Plan, shelf: Sequence[Lab]) -> list[str]:
     except Timeout:
         raise ValueError(f"out={str(plan.out)!r} is in use by another run; wait for its end, or give another") from None
     except KeyboardInterrupt:
-        complete = f"what is complete stays in {plan.out}"
-        raise KeyboardInterrupt(f"{complete}; the same command with --resume continues") from None
-    except BrokenProcessPool:
-        why = "the process of a lab died, as it does when memory runs out"
-        raise OSError(f"{why}; --resume continues, and fewer --jobs need less") from None
+        raise KeyboardInterrupt(
+            f"what is complete stays in {plan.out}; the same command with --resume continues"
+        ) from None
     from privlab.runner import screen  # not beside the labs in memory
 
     held = {lab.name: results.get(lab.name) or plan.saved(lab) for lab in shelf}
     print("", screen.finish(plan.out, results, {name: result for name, result in held.items() if result}), sep="\n")
     failed = [name for name, result in results.items() if result["error"]]
-    counted = f"{len(failed)} of {len(results)} labs failed: {', '.join(failed)}"
-    print(counted if failed else f"all labs succeeded; see {plan.out}")
+    said = f"{len(failed)} of {len(results)} labs failed: {', '.join(failed)}"
+    print(said if failed else f"all labs succeeded; see {plan.out}")
     return failed
 
 
@@ -162,7 +157,7 @@ def _one(plan: Plan, lab: Lab) -> Result:
     for old in (note, notebook, *live.rglob("*.jsonl")):
         old.unlink(missing_ok=True)
     limit, around = TIMEOUTS[plan.profile], _environment(plan.threads, live)
-    outcome = execution.execute(lab.path.resolve(), notebook.resolve(), plan.parameters, limit, around)
+    outcome = execution.execute(lab.path.resolve(), notebook.resolve(), plan.parameters, limit, **around)
     if plan.profile not in ("smoke", "class"):
         key["evidence"] = measured()  # to which the lab has added itself, and so may others have by now
     result = {"lab": lab.name, **outcome, **key, "threads": plan.threads}

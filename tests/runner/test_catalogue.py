@@ -25,16 +25,16 @@ faces = ()
 # %% [markdown]
 # | gpu | 99 | 99 GB |
 """
+WHOLE = ["00_start_here", "deeper/00_more", "05_april", "deeper/05_noise", "deeper/05_width", "12_resist"]
 
 
 @pytest.fixture
-def folder(tmp_path):
+def shelf(tmp_path):
     """Three labs, two notebooks that go deeper into lab 05, one into lab 00."""
     (tmp_path / "deeper").mkdir()
-    for name in ("05_april", "00_start_here", "12_resist", "deeper/05_width", "deeper/05_noise", "deeper/00_more"):
+    for name in (*WHOLE, "notes"):
         (tmp_path / f"{name}.py").write_text(LAB)
-    (tmp_path / "notes.py").write_text("x = 1\n")
-    return tmp_path
+    return catalogue.everything(tmp_path)
 
 
 def names(labs):
@@ -42,31 +42,25 @@ def names(labs):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"),
+    ("wanted", "deeper", "found"),
     [
-        ([], ["00_start_here", "05_april", "12_resist"]),
-        (["5"], ["05_april"]),  # a number means the lab alone
-        (["labs/05_april.py", "april"], ["05_april"]),
-        (["12", "0", "12_resist", "deeper/05_width"], ["00_start_here", "deeper/05_width", "12_resist"]),
+        ([], False, ["00_start_here", "05_april", "12_resist"]),
+        ([], True, WHOLE),
+        (["5"], False, ["05_april"]),  # a number means the lab alone
+        (["5"], True, WHOLE[2:5]),
+        (["labs/05_april.py", "april"], False, ["05_april"]),
+        (["12", "0", "12_resist", "deeper/05_width"], False, ["00_start_here", "deeper/05_width", "12_resist"]),
     ],
 )
-def test_a_lab_goes_by_several_names_and_comes_in_order(folder, wanted, found):
-    assert names(catalogue.pick(catalogue.everything(folder), wanted)) == found
-
-
-def test_what_goes_deeper_stands_behind_its_lab_and_what_is_not_there_is_told(folder):
-    shelf = catalogue.everything(folder)
-    whole = ["00_start_here", "deeper/00_more", "05_april", "deeper/05_noise", "deeper/05_width", "12_resist"]
-    assert names(shelf) == whole == names(catalogue.pick(shelf, [], deeper=True))
-    assert names(catalogue.pick(shelf, ["5"], deeper=True)) == whole[2:5]
+def test_a_lab_goes_by_several_names_and_comes_in_order(shelf, wanted, deeper, found):
+    assert names(catalogue.pick(shelf, wanted, deeper)) == found
     with pytest.raises(ValueError, match="lab='05_aprli' is not a lab; did you mean '05_april'"):
         catalogue.pick(shelf, ["05_aprli"])
 
 
-def test_what_a_lab_costs_and_takes_stands_in_its_source(folder):
-    lab = catalogue.labs(folder)[0]
-    assert lab.costs == {"smoke": (0.4, 1.1), "class": (3.0, 1.9)}  # above the first code alone
-    assert lab.parameters == ["profile", "seed", "faces"]
+def test_what_a_lab_costs_and_takes_stands_in_its_source(shelf):
+    assert shelf[0].costs == {"smoke": (0.4, 1.1), "class": (3.0, 1.9)}  # above the first code alone
+    assert shelf[0].parameters == ["profile", "seed", "faces"]
 
 
 def test_the_labs_are_copied_and_nobody_s_work_is_lost(tmp_path):
