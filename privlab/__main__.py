@@ -38,8 +38,7 @@ def option(name: str, help: str, kind: Any = str, **about: Any) -> tuple[str, di
 
 def command(*options: tuple[str, dict[str, Any]]) -> Callable[[Command], Command]:
     def add(call: Command) -> Command:
-        about = call.__doc__ or ""
-        parser = COMMANDS.add_parser(call.__name__, help=about.partition("\n")[0], description=about, epilog=STATUS)
+        parser = COMMANDS.add_parser(call.__name__, help=call.__doc__, description=call.__doc__, epilog=STATUS)
         parser.set_defaults(call=call)
         for name, what in options:
             parser.add_argument(name, **what)
@@ -76,7 +75,7 @@ def run(options: Namespace) -> int:
             extra[name] = ast.literal_eval(text)
     out = options.out or folder(options.profile, extra)
     extra = {"device": options.device} | extra
-    plan = Plan(tuple(chosen), out, options.profile, options.jobs, options.resume, extra)
+    plan = Plan(tuple(chosen), out, options.profile, min(options.jobs, len(chosen)), options.resume, extra)
     return int(bool(run(plan, shelf)))
 
 

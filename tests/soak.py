@@ -39,7 +39,7 @@ def one(number: int) -> dict:
     before = kept(stored)
     command = [sys.executable, "-m", "privlab", "run", "--profile", "smoke", "--jobs", "2", "--resume", "--out", here]
     done = subprocess.run(command, env=os.environ | {"PRIVLAB_STORE": str(stored)}, capture_output=True, text=True)
-    labs = catalogue.pick(catalogue.everything(Path("labs")), [])
+    labs = catalogue.pick(catalogue.everything(Path("labs")))
     results = [json.loads((here / f"{lab.name}.json").read_text()) for lab in labs]
     now, first = (
         {name: [row.values for row in rows] for name, rows in canaries.live(of).items()} for of in (here, OUT / "01")

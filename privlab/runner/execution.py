@@ -30,8 +30,6 @@ from privlab.compute.files import write_atomic
 from privlab.runner import pairing
 
 PROBE_TAG = "privlab-run"
-# Seconds of the processor for the page of each explorer: at smoke few, since `make run` is to stay under five minutes.
-DRAWING, DRAWING_LONGER = {"smoke": 2.5}, 20.0
 _MIME = "application/vnd.privlab.run+json"
 _WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -61,7 +59,9 @@ def execute(
     Returns status ("ok", "failed"), seconds, error (one line, or None), controls (names of those that were moved), peak_gb.
     """
     lab, began, ended = pairing.notebook(source), time.monotonic(), ""
-    probe = _PROBE.format(mime=_MIME, seconds=DRAWING.get(parameters.get("profile", ""), DRAWING_LONGER))
+    # of the processor, for the page of each explorer: at smoke few, since `make run` is to stay under five minutes
+    seconds = 2.5 if parameters.get("profile") == "smoke" else 20.0
+    probe = _PROBE.format(mime=_MIME, seconds=seconds)
     lab.cells.append(nbformat.v4.new_code_cell(probe, id=PROBE_TAG, metadata={"tags": [PROBE_TAG]}))
     with patch.dict(os.environ, environment):
         try:

@@ -32,7 +32,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run.  jobs: labs at a time, with cores // jobs threads each.
+    """What to run.  jobs: labs at a time, no more than there are, with cores // jobs threads each.
 
     extra: parameters beside the profile that each lab of the plan has, such as seed (0) and device ("auto").
     Raises ValueError for what cannot be run.
@@ -60,12 +60,8 @@ class Plan:
         return {"profile": self.profile, "seed": 0, "device": "auto", **self.extra}
 
     @property
-    def at_once(self) -> int:
-        return min(self.jobs, len(self.labs))
-
-    @property
     def threads(self) -> int:
-        return max(1, machine.cores() // self.at_once)
+        return max(1, machine.cores() // self.jobs)
 
     def key(self, lab: Lab) -> dict[str, Any]:
         """What a saved result must agree in to stand for this run of a lab."""
@@ -110,7 +106,7 @@ def run(plan: Plan, shelf: Sequence[Lab]) -> list[str]:
         with FileLock(plan.out / ".run.lock", timeout=0):
             names = ", ".join(lab.name for lab in plan.labs)
             each = f"{plan.threads} thread{'s' * (plan.threads != 1)} each"
-            print(f"{names} at the profile {plan.profile}, {plan.at_once} at once, {each}", flush=True)
+            print(f"{names} at the profile {plan.profile}, {plan.jobs} at once, {each}", flush=True)
             results = executed(plan)
     except Timeout:
         raise ValueError(f"out={str(plan.out)!r} is in use by another run; wait for its end, or give another") from None
@@ -139,7 +135,7 @@ def executed(plan: Plan) -> dict[str, Result]:
     for name in kept:
         print(f"{name}  not run again: it is complete in {plan.out}")
     todo = [lab for lab in plan.labs if lab.name not in kept]
-    done = tasks.in_processes(plan.at_once, plan.threads, (joblib.delayed(_one)(plan, lab) for lab in todo))
+    done = tasks.in_processes(plan.jobs, plan.threads, (joblib.delayed(_one)(plan, lab) for lab in todo))
     for result in tqdm(done, total=len(todo), unit="lab", disable=None):
         kept[result["lab"]] = result
         how = f"FAILED  {result['error']}" if result["error"] else "ok"
