@@ -107,7 +107,7 @@ def test_report_against_earlier_evidence(tmp_path, capsys):
 def test_a_cluster_measures_what_is_registered(tmp_path, monkeypatch, capsys):
     distributed = pytest.importorskip("distributed")
     monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
-    asked = ("measure", "april_closed_form.theorems", "--size", "class")
+    asked = ("measure", "april_closed_form.theorems", "--size", "smoke")
     assert run(*asked, "--register") == 0 and "registered: april_closed_form.theorems" in capsys.readouterr().out
     local = dict(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
     with distributed.LocalCluster(**local) as cluster:

@@ -1,8 +1,5 @@
 """Labs by the names that people give them, and what each says that it costs."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -70,23 +67,3 @@ def test_the_labs_are_copied_and_nobody_s_work_is_lost(tmp_path):
     assert names(catalogue.everything(tmp_path / "mine")) == names(shelf)
     with pytest.raises(FileExistsError, match=r"to='.*mine' is there already; choose a new folder"):
         catalogue.copy(tmp_path / "mine")
-
-
-@pytest.mark.check
-def test_a_wheel_installed_alone_has_claims_evidence_and_labs(tmp_path):
-    def run(*command, **environment):
-        done = subprocess.run(command, cwd=tmp_path, env=os.environ | environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-        return done.stdout
-
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT))
-    (wheel,) = tmp_path.glob("privlab-*.whl")
-    site = tmp_path / "site"
-    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel))
-    alone = {"PYTHONPATH": str(site), "PRIVLAB_EVIDENCE": ""}
-    run(sys.executable, "-m", "privlab", "labs", "--to", "mine", **alone)
-    assert names(catalogue.everything(tmp_path / "mine")) == names(catalogue.everything(ROOT / "labs"))
-    said = "from privlab import experiments as e; print(e.__file__, len(e.load('start_here.closed_form', 'smoke')))"
-    place, count = run(sys.executable, "-c", said, **alone).split()
-    assert place.startswith(str(site)) and int(count) > 0
-    assert "reproduced" in run(sys.executable, "-m", "privlab", "report", **alone)

@@ -5,7 +5,6 @@ repository is a clone on this disk, and the packages that "Colab" has are links 
 """
 
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from privlab.runner import doctor, launch_buttons, pairing
+from privlab.runner import catalogue, doctor, launch_buttons, pairing
 
 ROOT = Path(__file__).parents[2]
 ABSENT = ("lpips", "opacus", "privlab", "_privlab", "_editable_impl_privlab", "__editable__")
@@ -27,47 +26,34 @@ def call(*command: object, cwd: Path | None = None, **more: str) -> str:
     return done.stdout
 
 
-def hosted(place: Path) -> Path:
-    """The Python of an environment of its own, with a folder of links to our packages on its path."""
-    theirs = place / "dist-packages"
+@pytest.mark.check
+def test_the_cell_installs_privlab_with_its_labs_and_evidence_and_leaves_torch_alone(tmp_path):
+    """Lab 00 up to its first import, as a notebook on Colab would run it, and then what the test wants to know."""
+    theirs = tmp_path / "dist-packages"
     (theirs / "google/colab").mkdir(parents=True)
     (theirs / "google/colab/__init__.py").touch()
     for entry in Path(sysconfig.get_path("purelib")).iterdir():
         if not entry.name.startswith(ABSENT) and entry.name not in ("google", "__pycache__") and entry.suffix != ".pth":
             (theirs / entry.name).symlink_to(entry)
-    call(sys.executable, "-m", "venv", "--without-pip", place / "venv")
-    python = place / "venv/bin/python"
+    call(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv")
+    python, repository = tmp_path / "venv/bin/python", tmp_path / "repository"
     own = Path(call(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     (own / "theirs.pth").write_text(f"{theirs}\n")
-    return python
+    call("git", "clone", "--quiet", "--shared", ROOT, repository)
+    call("git", "-C", repository, "branch", "-M", "main")
 
-
-def clone(place: Path) -> str:
-    """The address of this tree as a git repository: what `pip install git+...` gets."""
-    for folder in ("privlab", "book/evidence", "labs"):  # the wheel holds these
-        shutil.copytree(ROOT / folder, place / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, place)
-    git = ("git", "-C", place, "-c", "user.name=x", "-c", "user.email=x@localhost")
-    call("git", "init", "-q", "-b", "main", place)
-    call(*git, "add", ".")
-    call(*git, "commit", "-q", "-m", "as it stands")
-    return f"file://{place}"
-
-
-@pytest.mark.check
-def test_the_cell_installs_privlab_and_leaves_torch_alone(tmp_path):
-    """Lab 00 up to its first import, as a notebook on Colab would run it, and then what the test wants to know."""
-    python, address = hosted(tmp_path), clone(tmp_path / "repository")
+    address = f"file://{repository}"
     lab = pairing.notebook(ROOT / "labs/00_start_here.py", address)
     code = [cell.source for cell in lab.cells if cell.cell_type == "code"][:2]
     assert code[0] == launch_buttons.setup(address) and "from privlab import" in code[1]
     told = "import lpips, opacus, privlab, torch\nprint(torch.__file__, privlab.__file__, lpips.__file__, sep='\\n')"
-    *_, torch, privlab, lpips = call(python, "-c", "\n".join([*code, told]), cwd=tmp_path).splitlines()
-    assert torch == str(tmp_path / "dist-packages/torch/__init__.py")
-    assert privlab.startswith(str(tmp_path / "venv")) and lpips.startswith(str(tmp_path / "venv"))
-    new = {path.name.split("-")[0] for path in Path(privlab).parents[1].glob("*.dist-info")}
+    *_, torch, package, lpips = call(python, "-c", "\n".join([*code, told]), cwd=tmp_path).splitlines()
+    assert torch == str(theirs / "torch/__init__.py") and package.startswith(str(own)) and lpips.startswith(str(own))
+    new = {path.name.split("-")[0] for path in own.glob("*.dist-info")}
     assert new == {"privlab", "lpips", "opacus"}, "nothing that was there is installed again"
+    call(python, "-m", "privlab", "labs", "--to", "mine", cwd=tmp_path)
+    labs = [[one.name for one in catalogue.everything(of)] for of in (tmp_path / "mine", ROOT / "labs")]
+    assert labs[0] == labs[1] and "reproduced" in call(python, "-m", "privlab", "report", cwd=tmp_path)
 
 
 def test_the_cell_does_nothing_where_privlab_is():
