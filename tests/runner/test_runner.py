@@ -1,4 +1,4 @@
-"""Several labs at once in processes of their own: what is kept, what follows a failure, stopping and going on."""
+"""A run of labs: what is kept, stopping, and going on; tests/test_main.py has what it prints."""
 
 import json
 import signal
@@ -7,18 +7,15 @@ import sys
 import time
 from pathlib import Path
 
-import nbformat
 import psutil
 import pytest
 
-from privlab.compute import machine
 from privlab.ledger import evidence
 from privlab.runner import catalogue, runner
 from privlab.runner.runner import Plan
 
 LONG = "import os, pathlib, time\npathlib.Path('pid').write_text(str(os.getpid()))\ntime.sleep(600)"  # it says where it is, and stays
 HEAD = '# %% [markdown]\n# # {name}\n\n# %% tags=["parameters"]\nprofile = "class"\nseed = 0\ndevice = "auto"\n\n# %%\n'
-ENVIRONMENT = ["OMP_NUM_THREADS", "PYTHONHASHSEED", "PRIVLAB_JOBS", "PRIVLAB_STRICT", "PRIVLAB_STORE"]
 
 
 def write(folder: Path, name: str, cell: str) -> None:
@@ -30,51 +27,30 @@ def plan(folder: Path, out: Path, **other) -> Plan:
     return Plan(tuple(catalogue.everything(folder)), out, **other)
 
 
-@pytest.fixture(scope="module")
-def two_at_once(tmp_path_factory):
-    """Three labs, two at a time: the first waits for the end of the second, which fails."""
-    folder = tmp_path_factory.mktemp("book")
-    labs, out = folder / "labs", folder / "run"
-    wait = f"import os, time\nwhile not os.path.exists({str(out / '01_bad.json')!r}):\n    time.sleep(0.1)"
-    write(labs, "00_slow", wait)
-    write(labs, "01_bad", "1 / 0")
-    write(labs, "02_env", f"import os\nfor name in {ENVIRONMENT}:\n    print(os.environ[name])")
-    made = plan(labs, out, jobs=2, extra={"seed": 7})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PRIVLAB_STORE", "models")
-        patch.chdir(folder)
-        return made, runner.executed(made)
-
-
-def test_a_failed_lab_leaves_the_others_alone_and_each_gets_its_share_of_cores(two_at_once):
-    made, results = two_at_once
-    assert results == {name: json.loads((made.out / f"{name}.json").read_text()) for name in results}
-    states = {name: result["status"] for name, result in results.items()}
-    assert states == {"00_slow": "ok", "01_bad": "failed", "02_env": "ok"} and [*states] == sorted(states)
-    assert results["01_bad"]["error"] == "In [3], under '01_bad': ZeroDivisionError: division by zero"
-    (printed,) = nbformat.read(made.out / "02_env.ipynb", as_version=4).cells[-1].outputs
-    threads, hashed, jobs, strict, store = printed.text.split()
-    assert int(threads) == int(jobs) == max(1, machine.cores() // 2) == made.threads
-    assert (hashed, strict) == ("0", "1")
-    assert store == str(made.out.parent / "models")  # a relative place is seen from where the run was started
-
-
-def test_a_result_stands_for_the_same_source_package_evidence_and_parameters(two_at_once, monkeypatch, tmp_path):
-    made, results = two_at_once
-    slow, labs = made.labs[0], made.labs[0].path.parent
-    assert made.saved(slow) == results["00_slow"]
+def test_a_result_stands_for_the_same_source_package_evidence_and_parameters(monkeypatch, tmp_path):
+    labs, out = tmp_path / "labs", tmp_path / "run"
+    write(labs, "00_lab", "1")
+    made = plan(labs, out, extra={"seed": 7})
+    (lab,) = made.labs
+    assert made.saved(lab) is None
+    out.mkdir()
+    (out / "00_lab.json").write_text(json.dumps({"lab": "00_lab", "error": None, **made.key(lab)}))
+    assert made.saved(lab)["lab"] == "00_lab"
+    for other in (
+        dict(extra={"seed": 8}),
+        dict(extra={"seed": 7, "device": "cpu"}),
+        dict(extra={"seed": 7}, profile="gpu"),
+    ):
+        assert plan(labs, out, **other).saved(lab) is None
     with monkeypatch.context() as patch:
         patch.setattr(runner, "package", lambda: "another")
-        assert made.saved(slow) is None
+        assert made.saved(lab) is None
     with monkeypatch.context() as patch:
         patch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
         evidence.append("walks.short", "class", evidence.Repeat(0, "d", {"psnr[a]": 1.0}, 1.0, 1.0))
-        assert made.saved(slow) is None
-    for other in ({"seed": 8}, {"seed": 7, "device": "cpu"}):
-        assert plan(labs, made.out, extra=other).saved(slow) is None
-    assert plan(labs, made.out, extra={"seed": 7}, profile="gpu").saved(slow) is None
-    write(labs, "02_env", "'changed'")
-    assert made.saved(catalogue.Lab(labs / "02_env.py")) is None
+        assert made.saved(lab) is None
+    write(labs, "00_lab", "2")
+    assert made.saved(catalogue.Lab(lab.path)) is None
 
 
 @pytest.fixture
