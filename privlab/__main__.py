@@ -1,4 +1,4 @@
-"""python -m privlab: run labs, measure experiments, report verdicts, audit a model, teach a class.
+"""Run labs, measure experiments, report verdicts, audit a model, teach a class.
 
 A command is a function: its options stand above it, its docstring is its help, and what it gives is the exit status (None for 0). The
 rooms bring their modules when a command asks for one, so that `--help` waits for no torch.
@@ -19,7 +19,7 @@ from privlab import ledger, runner, teaching
 from privlab.compute.files import make_folder, write_atomic
 
 Command = Callable[[Namespace], int | None]
-PARSER = ArgumentParser(prog="python -m privlab", description=__doc__.split(": ", 1)[1].partition("\n")[0].capitalize())
+PARSER = ArgumentParser(prog="python -m privlab", description=__doc__.partition("\n")[0])
 COMMANDS = PARSER.add_subparsers(dest="command", metavar="COMMAND", required=True)
 STATUS = "Exit status: 0 done, 1 a lab failed, a verdict got worse or something is broken, 2 bad input, 130 stopped by Ctrl-C."
 
@@ -38,8 +38,7 @@ def option(name: str, help: str, kind: Any = str, **about: Any) -> tuple[str, di
 
 def command(*options: tuple[str, dict[str, Any]]) -> Callable[[Command], Command]:
     def add(call: Command) -> Command:
-        about = call.__doc__ or ""
-        parser = COMMANDS.add_parser(call.__name__, help=about.partition("\n")[0], description=about, epilog=STATUS)
+        parser = COMMANDS.add_parser(call.__name__, help=call.__doc__, description=call.__doc__, epilog=STATUS)
         parser.set_defaults(call=call)
         for name, what in options:
             parser.add_argument(name, **what)
@@ -70,18 +69,14 @@ def run(options: Namespace) -> int:
 
     shelf = runner.catalogue.everything(options.labs)
     chosen = runner.catalogue.pick(shelf, options.names, options.deeper)
-    extra = {name: _value(text) for name, text in options.p}
+    extra = dict[str, Any](options.p)
+    for name, text in options.p:
+        with suppress(ValueError, SyntaxError):  # what is no literal of Python is text
+            extra[name] = ast.literal_eval(text)
     out = options.out or folder(options.profile, extra)
     extra = {"device": options.device} | extra
-    plan = Plan(tuple(chosen), out, options.profile, options.jobs, options.resume, extra)
+    plan = Plan(tuple(chosen), out, options.profile, min(options.jobs, len(chosen)), options.resume, extra)
     return int(bool(run(plan, shelf)))
-
-
-def _value(text: str) -> Any:
-    """What was typed for a parameter of the labs: a Python literal where it is one, else text."""
-    with suppress(ValueError, SyntaxError):
-        return ast.literal_eval(text)
-    return text
 
 
 @command(
@@ -112,8 +107,7 @@ def measure(options: Namespace) -> None:
         for entry in ledger.evidence.register(measuring.registration(name, size) for name in have):
             print(f"registered: {entry.experiment} at {entry.size}, repeats {entry.first} to {entry.range[-1]}")
     else:
-        how = {"minutes": options.minutes, "jobs": options.jobs, "device": options.device}
-        print(measuring.measure(names, size, **how))
+        print(measuring.measure(names, size, minutes=options.minutes, jobs=options.jobs, device=options.device))
 
 
 @command(
@@ -124,8 +118,7 @@ def measure(options: Namespace) -> None:
 )
 def report(options: Namespace) -> int:
     """Judge the papers' claims by the committed evidence, and show the verdicts with their counts."""
-    for argument in ("evidence", "before"):
-        path = getattr(options, argument)
+    for argument, path in {"evidence": options.evidence, "before": options.before}.items():
         if path and not path.is_dir():
             raise FileNotFoundError(f"{argument}={str(path)!r} is not a folder of evidence; try book/evidence")
     judged = ledger.judgements(options.lab, options.evidence)
@@ -142,11 +135,11 @@ def report(options: Namespace) -> int:
 @command()
 def doctor(options: Namespace) -> int:
     """Examine this machine: device, memory, versions and data sets."""
-    states = set()
+    broken = False
     for state, what, text in runner.doctor.examine():
         print(f"{state:<6}  {what:<9} {text}", flush=True)
-        states.add(state)
-    return int(runner.doctor.BROKEN in states)
+        broken |= state == "BROKEN"
+    return int(broken)
 
 
 @command(option("--to", "where they go", Path("labs")))
@@ -172,14 +165,13 @@ def pair(options: Namespace) -> int:
 )
 def address(options: Namespace) -> None:
     """Set the repository's address, and all that follows from it: buttons, the cell for Colab, the citation."""
-    folder = options.labs.resolve()
-    if options.address:
-        told = "" if options.address == "none" else options.address
-        for path in (*runner.launch_buttons.settle(folder.parent, told), *runner.pairing.pair(folder)):
-            print(f"wrote {path.relative_to(folder.parent)}")
-    else:
-        known = runner.launch_buttons.repository(folder.parent)
-        print(known or "no address yet; give one: https://github.com/OWNER/NAME")
+    root = options.labs.resolve().parent
+    if not options.address:
+        print(runner.launch_buttons.repository(root) or "no address yet; give one: https://github.com/OWNER/NAME")
+        return
+    told = "" if options.address == "none" else options.address
+    for path in (*runner.launch_buttons.settle(root, told), *runner.pairing.pair(options.labs.resolve())):
+        print(f"wrote {path.relative_to(root)}")
 
 
 @command(
@@ -198,16 +190,13 @@ def audit(options: Namespace) -> int:
     model = attack.named(options.name, options.classes, options.weights)
     images, labels, public = attack.photographs(options.images, model, options.name)
     make_folder(out)
-    told = dict(name=options.name, public=public, steps=options.steps, progress=sys.stderr.isatty())
-    found = audit(model, images, labels, **told)
+    shown = sys.stderr.isatty()
+    found = audit(model, images, labels, name=options.name, public=public, steps=options.steps, progress=shown)
     settings = {"weights": str(options.weights or "fresh"), "images": options.images or "public photographs"}
     write_atomic(out / "audit.json", (json.dumps({"command": settings, **found.json()}, indent=1) + "\n").encode())
     found.page(out / "audit.html")
     print(found.text(), "", f"wrote {out / 'audit.html'} and {out / 'audit.json'}", sep="\n")
     return 130 if found.search["ended"] == "interrupted" else 0
-
-
-# -- for those who teach -----------------------------------------------------------------------------------------------
 
 
 @command(NAMES, option("--out", "where they go; what is there stays", Path("student")), LABS)
@@ -230,8 +219,7 @@ def assignment(options: Namespace) -> None:
 @command(option("returned", "their folder", Path), option("--into", COURSE, Path, required=True), LABS)
 def collect(options: Namespace) -> None:
     """Take returned notebooks, whole and under any name, into a course of nbgrader; nothing of them is run."""
-    shelf = runner.catalogue.everything(options.labs)
-    for line in teaching.collect.collect(options.returned, options.into, shelf):
+    for line in teaching.collect.collect(options.returned, options.into, runner.catalogue.everything(options.labs)):
         print("".join(sign if sign.isprintable() else "?" for sign in line))  # names are strangers'
 
 

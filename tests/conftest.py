@@ -1,19 +1,14 @@
 """One thread a process: on shared cores two threads of one small solve wait for each other more than they help."""
 
-import contextlib
-import itertools
-import json
 import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported; the processes that tests start inherit it
 
 import filelock
-import psutil
 import pytest
 import torch
 from hypothesis import settings
@@ -74,44 +69,6 @@ def execute_lab(tmp_path):
         return execution.execute(source, out, {"profile": "smoke", "seed": 0, "device": "cpu"}), out.read_text()
 
     return run
-
-
-@pytest.fixture
-def cluster(tmp_path):
-    """A Dask scheduler and two workers of it, as book/running.md starts them, on the loopback interface alone."""
-    pytest.importorskip("distributed")
-    note = tmp_path / "scheduler.json"
-    dask = [sys.executable, "-m", "dask"]
-    alone = ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]  # else what is left of it listens everywhere
-    local = ["--host", "127.0.0.1", *alone, "--scheduler-file", str(note)]
-    started = [subprocess.Popen([*dask, "scheduler", "--port", "0", *local], stderr=subprocess.DEVNULL)]
-    deadline = time.monotonic() + 60
-    while not note.exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    for _ in range(2):
-        worker = [*dask, "worker", "--nthreads", "1", "--local-directory", str(tmp_path / "dask"), *local]
-        started.append(subprocess.Popen(worker, stderr=subprocess.DEVNULL))
-    from privlab.compute import tasks  # not at the top: few tests ask for a cluster
-
-    address, enough = json.loads(note.read_text())["address"], False
-    while time.monotonic() < deadline:
-        try:
-            client = tasks.reach(address)
-        except ConnectionError:
-            time.sleep(0.5)
-            continue
-        enough = len(client.scheduler_info(n_workers=-1)["workers"]) == 2
-        client.close()
-        if enough:
-            break
-    assert enough, "no two workers within a minute"
-    yield address
-    families = [psutil.Process(p.pid).children(recursive=True) for p in started if p.poll() is None]
-    for process in [*started, *itertools.chain(*families)]:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    for process in started:
-        process.wait()
 
 
 @pytest.fixture(scope="session")

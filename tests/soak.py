@@ -17,7 +17,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from privlab.compute import machine
+from props import measured_on
+
 from privlab.compute.files import write_atomic
 from privlab.runner import canaries, catalogue
 
@@ -38,13 +39,11 @@ def one(number: int) -> dict:
     before = kept(stored)
     command = [sys.executable, "-m", "privlab", "run", "--profile", "smoke", "--jobs", "2", "--resume", "--out", here]
     done = subprocess.run(command, env=os.environ | {"PRIVLAB_STORE": str(stored)}, capture_output=True, text=True)
-    results = [json.loads((here / f"{lab.name}.json").read_text()) for lab in catalogue.labs(Path("labs"))]
-    now, first = canaries.live(here), canaries.live(OUT / "01")
-    differ = [
-        name
-        for name, rows in first.items()
-        if [row.values for row in now.get(name, ())] != [row.values for row in rows]
-    ]
+    labs = catalogue.pick(catalogue.everything(Path("labs")))
+    results = [json.loads((here / f"{lab.name}.json").read_text()) for lab in labs]
+    now, first = (
+        {name: [row.values for row in rows] for name, rows in canaries.live(of).items()} for of in (here, OUT / "01")
+    )
     return {
         "round": number,
         "store": "kept" if before else "empty",
@@ -53,7 +52,7 @@ def one(number: int) -> dict:
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "labs": {r["lab"]: {k: r[k] for k in ("seconds", "peak_gb", "error")} for r in results},
         "controls": sum(len(r["controls"]) for r in results),
-        "differ": differ,
+        "differ": [name for name, values in first.items() if now.get(name) != values],
     }
 
 
@@ -65,14 +64,9 @@ def main() -> int:
         rounds.append(one(number))
         with log.open("a") as file:
             file.write(json.dumps(rounds[-1]) + "\n")
-        labs, failed = rounds[-1]["labs"], [name for name, lab in rounds[-1]["labs"].items() if lab["error"]]
-        slowest = max(labs, key=lambda name: labs[name]["seconds"])
-        print(
-            f"round {number}, store {rounds[-1]['store']}, {rounds[-1]['trained']} trained: {len(failed)} of {len(labs)} labs failed "
-            f"{failed or ''}; slowest {slowest} {labs[slowest]['seconds']:.0f} s; {rounds[-1]['controls']} controls moved; "
-            f"{len(rounds[-1]['differ'])} experiments differ",
-            flush=True,
-        )
+        failed = [name for name, lab in rounds[-1]["labs"].items() if lab["error"]]
+        about = {name: rounds[-1][name] for name in ("store", "trained", "controls", "differ")}
+        print(f"round {number}: failed {failed or 'none'}; {about}", flush=True)
     whole = {name: [r["labs"][name] for r in rounds if name in r["labs"]] for name in rounds[0]["labs"]}
     table = {
         name: {
@@ -85,13 +79,8 @@ def main() -> int:
     }
     differ = sorted({text for r in rounds for text in r["differ"]})
     trained = [r["trained"] for r in rounds if r["store"] == "empty"]
-    result = {
-        "machine": {"processor": machine.processor(), "cores": machine.cores()},
-        "rounds": len(rounds),
-        "trained": trained,
-        "labs": table,
-        "differ": differ,
-    }
+    about = {"machine": measured_on.about(), "rounds": len(rounds), "trained": trained}
+    result = about | {"labs": table, "differ": differ}
     write_atomic(OUT / "soak.json", (json.dumps(result, indent=1) + "\n").encode())
     flakes = sum(lab["failed"] for lab in table.values())
     print(f"{len(rounds)} rounds: {flakes} failures, {len(differ)} experiments that differed; see {OUT / 'soak.json'}")

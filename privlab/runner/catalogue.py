@@ -5,27 +5,18 @@ A lab is labs/NN_topic.py. What does not fit into it goes deeper: labs/deeper/NN
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 from privlab.compute.files import write_atomic
 from privlab.data.sources import nearest
 
 HOUSE = Path(__file__).parents[1]
-DEEPER = "deeper"  # the folder, inside that of the labs, for what does not fit into them
-FILES = "[0-9][0-9]_*.py"
 _COST = re.compile(r"^# \|\s*(\w+)\s*\|\s*([\d.]+)\s*\|\s*([\d.]+)\s*GB\s*\|", re.MULTILINE)
 _CODE = re.compile(r"^# %%(?! \[markdown\])", re.MULTILINE)
 _PARAMETERS = re.compile(r'^# %% tags=\["parameters"\]\n(.*?)(?=^# %%|\Z)', re.MULTILINE | re.DOTALL)
-
-
-class Cost(NamedTuple):
-    """What a lab's head promises for one profile: minutes, and peak memory in GB."""
-
-    minutes: float
-    gb: float
 
 
 @dataclass(frozen=True)
@@ -37,7 +28,7 @@ class Lab:
     @property
     def name(self) -> str:
         """NN_topic, or deeper/NN_topic: where it stands in the folder of the labs, and its results in that of a run."""
-        return f"{DEEPER}/{self.path.stem}" if self.goes_deeper else self.path.stem
+        return f"deeper/{self.path.stem}" if self.goes_deeper else self.path.stem
 
     @property
     def number(self) -> str:
@@ -46,7 +37,7 @@ class Lab:
 
     @property
     def goes_deeper(self) -> bool:
-        return self.path.parent.name == DEEPER
+        return self.path.parent.name == "deeper"
 
     @cached_property
     def text(self) -> str:
@@ -65,10 +56,10 @@ class Lab:
         return re.findall(r"^(\w+)\s*(?::[^=\n]*)?=", cell[1], re.MULTILINE) if cell else []
 
     @property
-    def costs(self) -> dict[str, Cost]:
-        """Profile -> cost, from rows like `| smoke | 0.4 | 1.1 GB |` above the first code."""
+    def costs(self) -> dict[str, tuple[float, float]]:
+        """Profile -> minutes and peak memory in GB, from rows like `| smoke | 0.4 | 1.1 GB |` above the first code."""
         rows = _COST.findall(_CODE.split(self.text)[0])
-        return {profile: Cost(float(minutes), float(gb)) for profile, minutes, gb in rows}
+        return {profile: (float(minutes), float(gb)) for profile, minutes, gb in rows}
 
 
 def copy(to: Path) -> None:
@@ -84,21 +75,16 @@ def copy(to: Path) -> None:
             write_atomic(to / path.relative_to(source), path.read_bytes())
 
 
-def labs(folder: Path) -> list[Lab]:
-    """Every lab of a folder, in order, and nothing that goes deeper.  Raises FileNotFoundError where there is none."""
-    return pick(everything(folder), [])
-
-
 def everything(folder: Path) -> list[Lab]:
     """Every lab of a folder, each with what goes deeper behind it.  Raises FileNotFoundError where there is none."""
-    shelf = [Lab(path) for path in (*folder.glob(FILES), *folder.glob(f"{DEEPER}/{FILES}"))]
+    shelf = [Lab(path) for place in (folder, folder / "deeper") for path in place.glob("[0-9][0-9]_*.py")]
     if all(lab.goes_deeper for lab in shelf):
-        wrong = f"labs={str(folder)!r} holds no lab (NN_topic.py)"
-        raise FileNotFoundError(f"{wrong}; run from the repository, or give --labs FOLDER")
+        cure = "run from the repository, or give --labs FOLDER"
+        raise FileNotFoundError(f"labs={str(folder)!r} holds no lab (NN_topic.py); {cure}")
     return sorted(shelf, key=lambda lab: (lab.number, lab.goes_deeper, lab.name))
 
 
-def pick(shelf: list[Lab], words: list[str], deeper: bool = False) -> list[Lab]:
+def pick(shelf: list[Lab], words: Sequence[str] = (), deeper: bool = False) -> list[Lab]:
     """Labs by number ("5", "05"), name ("05_april") or path, and what goes deeper by its name ("faces"); all labs where none is named.
 
     deeper: whether each lab brings all that goes deeper into it.  Raises ValueError with the nearest name for one that is not there.

@@ -16,11 +16,11 @@ from packaging.requirements import Requirement
 
 from privlab.compute import machine
 
-OK, NOTE, BROKEN = "ok", "note", "BROKEN"  # NOTE: worth knowing; BROKEN: labs will not run
 LEAST_GB = 2  # of memory, for the labs at smoke
 # What only headless runs and JupyterLab itself need: a hosted notebook has its own, often older ones that must stay
 ELSEWHERE = {"jupyterlab", "jupytext", "papermill", "nbclient", "nbformat", "ipykernel", "jupyter-client"}
-Finding = tuple[str, str, str]  # state, what, text
+# state ("ok"; "note", which is worth knowing; "BROKEN": labs will not run), what, text
+Finding = tuple[str, str, str]
 
 
 def examine() -> Iterator[Finding]:
@@ -32,26 +32,26 @@ def examine() -> Iterator[Finding]:
         try:
             yield from check()
         except Exception as error:  # a doctor that dies of what the patient has is no use
-            yield BROKEN, what, f"{type(error).__name__}: {error}"
+            yield "BROKEN", what, f"{type(error).__name__}: {error}"
 
 
 def _system() -> Iterator[Finding]:
     total, available = machine.memory()
     free = shutil.disk_usage(".").free / 1e9
     has = f"{machine.cores()} cores, {total:.1f} GB of memory ({available:.1f} free), {free:.0f} GB of disk free here"
-    yield OK, "system", f"{platform.system()} {platform.machine()}, {has}"
+    yield "ok", "system", f"{platform.system()} {platform.machine()}, {has}"
     if total < LEAST_GB:
-        yield BROKEN, "system", f"labs need {LEAST_GB} GB of memory, even at smoke"
+        yield "BROKEN", "system", f"labs need {LEAST_GB} GB of memory, even at smoke"
 
 
 def _packages() -> Iterator[Finding]:
     needs = list(needed())
     lacks = [(one, has) for one, has in needs if not (has and one.specifier.contains(has, prereleases=True))]
     for one, has in lacks:
-        yield BROKEN, "packages", f"{one.name} is {has or 'missing'}; privlab needs {one}"
+        yield "BROKEN", "packages", f"{one.name} is {has or 'missing'}; privlab needs {one}"
     if not lacks:
         about = f"privlab {metadata.version('privlab')} on Python {platform.python_version()}"
-        yield OK, "packages", f"{about}, {len(needs)} packages needed"
+        yield "ok", "packages", f"{about}, {len(needs)} packages needed"
 
 
 def _torch() -> Iterator[Finding]:
@@ -61,21 +61,21 @@ def _torch() -> Iterator[Finding]:
         import torchvision
     except Exception as error:
         raise RuntimeError(f"{error}; install torch and torchvision together, as in requirements.lock") from error
-    yield OK, "torch", f"torch {torch.__version__} and torchvision {torchvision.__version__}"
+    yield "ok", "torch", f"torch {torch.__version__} and torchvision {torchvision.__version__}"
     there = range(torch.cuda.device_count()) if machine.device() == "cuda" else ()
     cards = [torch.cuda.get_device_properties(card) for card in there]
     named = ", ".join(f"{card.name} with {card.total_memory / 1e9:.0f} GB" for card in cards)
-    yield OK, "device", f"device='auto' uses {named or 'the CPU: there is no GPU that torch has kernels for'}"
+    yield "ok", "device", f"device='auto' uses {named or 'the CPU: there is no GPU that torch has kernels for'}"
 
 
 def _data() -> Iterator[Finding]:
     from privlab.data import sources
 
     here = [name for name in sources.names() if sources.complete(name)]
-    yield OK, "data", f"in {sources.folder()}: {', '.join(here) or 'nothing yet'}"
+    yield "ok", "data", f"in {sources.folder()}: {', '.join(here) or 'nothing yet'}"
     absent = [f"{name} ({sources.describe(name).disk / 1e6:.0f} MB)" for name in sources.names() if name not in here]
     if absent:
-        yield NOTE, "data", f"not there yet; each is fetched when a lab first needs it: {', '.join(absent)}"
+        yield "note", "data", f"not there yet; each is fetched when a lab first needs it: {', '.join(absent)}"
 
 
 def needed(extra: str = "") -> Iterator[tuple[Requirement, str]]:
@@ -95,17 +95,14 @@ def complete() -> None:
     if {"torch", "torchvision"} & {one.name for one in missing}:
         raise RuntimeError("torch or torchvision is not installed here; follow the README's two commands instead")
     asked = [f"{one.name}{one.specifier}" for one in missing]
-    if asked and (complaint := _install(asked)):
-        print(f"privlab: {', '.join(asked)} could not be installed beside what is here: {complaint}")
-    importlib.invalidate_caches()
-
-
-def _install(asked: list[str]) -> str:
-    """Install these beside what is here; what pip complained of."""
+    if not asked:
+        return
     here = {one.name: one.version for one in metadata.distributions() if one.name}
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
         constraints.writelines(f"{name}=={version}\n" for name, version in here.items())
         constraints.flush()
         command = [sys.executable, "-m", "pip", "install", "-q", "--constraint", constraints.name, *asked]
         done = subprocess.run(command, capture_output=True, text=True)
-    return done.stderr.strip() or "pip failed" if done.returncode else ""
+    if done.returncode:
+        print(f"privlab: {', '.join(asked)} could not be installed beside what is here: {done.stderr.strip()}")
+    importlib.invalidate_caches()

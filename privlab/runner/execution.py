@@ -30,8 +30,6 @@ from privlab.compute.files import write_atomic
 from privlab.runner import pairing
 
 PROBE_TAG = "privlab-run"
-# Seconds of the processor for the page of each explorer: at smoke few, since `make run` is to stay under five minutes.
-DRAWING, DRAWING_LONGER = {"smoke": 2.5}, 20.0
 _MIME = "application/vnd.privlab.run+json"
 _WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -52,11 +50,7 @@ finally:
 
 
 def execute(
-    source: Path,
-    out: Path,
-    parameters: Mapping[str, Any],
-    timeout: int | None = None,
-    environment: Mapping[str, str] | None = None,
+    source: Path, out: Path, parameters: Mapping[str, Any], timeout: int | None = None, **environment: str
 ) -> dict[str, Any]:
     """Run a lab and write its notebook to `out` as it goes on, up to and including the cell that failed.
 
@@ -65,13 +59,15 @@ def execute(
     Returns status ("ok", "failed"), seconds, error (one line, or None), controls (names of those that were moved), peak_gb.
     """
     lab, began, ended = pairing.notebook(source), time.monotonic(), ""
-    probe = _PROBE.format(mime=_MIME, seconds=DRAWING.get(parameters.get("profile", ""), DRAWING_LONGER))
+    # of the processor, for the page of each explorer: at smoke few, since `make run` is to stay under five minutes
+    seconds = 2.5 if parameters.get("profile") == "smoke" else 20.0
+    probe = _PROBE.format(mime=_MIME, seconds=seconds)
     lab.cells.append(nbformat.v4.new_code_cell(probe, id=PROBE_TAG, metadata={"tags": [PROBE_TAG]}))
-    with patch.dict(os.environ, environment or {}):
+    with patch.dict(os.environ, environment):
         try:
             papermill.execute_notebook(
                 lab,
-                str(out).replace("{", "{{").replace("}", "}}"),  # papermill takes it for a format
+                out,
                 parameters=parameters,
                 kernel_name="python3",
                 kernel_manager_class=Kernel,
@@ -165,5 +161,4 @@ class Kernel(AsyncKernelManager):
 
     def command(self, folder: str) -> list[str]:
         """How it is started.  folder: its own, with the files by which it is reached."""
-        own = ["-f", "{connection_file}", f"--ipython-dir={folder}"]
-        return [sys.executable, "-m", "ipykernel_launcher", *own]
+        return [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", f"--ipython-dir={folder}"]

@@ -29,65 +29,51 @@ _HEAD = re.compile(r"^# # \d\d · (.+)$", re.MULTILINE)
 _PLAN = re.compile(r"^## A plan for (\d+) minutes$", re.MULTILINE)
 
 
-def notebook(source: Path) -> NotebookNode:
-    """The notebook of a lab's source: no outputs, tags kept, ids from content, the same metadata everywhere."""
+def notebook(source: Path, address: str = "", links: bool = True) -> NotebookNode:
+    """The notebook of a lab's source: no outputs, tags kept, ids from content, the same metadata everywhere.
+
+    address: of the repository that it is opened from, whose setup cell it then has, and whose links (`launch_buttons`).
+    links: False leaves the links out, which lead to the solutions.
+    """
     lab = jupytext.reads(source.read_text(encoding="utf-8-sig"), fmt="py:percent")
     lab.metadata = nbformat.from_dict(_METADATA)
     lab.nbformat, lab.nbformat_minor = 4, 5
-    _number(lab)
-    return lab
-
-
-def published(source: Path, address: str, links: bool = True) -> NotebookNode:
-    """`notebook`, with the links and the setup cell of the repository that it is opened from, where there is one (`launch_buttons`).
-
-    links: False leaves the links out, which lead to the solutions.
-    """
-    lab = notebook(source)
     if address:
         code = next(i for i, cell in enumerate(lab.cells) if cell.cell_type == "code")
         lab.cells.insert(code, new_code_cell(launch_buttons.setup(address), metadata={"tags": ["setup"]}))
         if links:
             lab.cells.insert(0, new_markdown_cell(launch_buttons.badges(address, f"labs/{Lab(source).name}.ipynb")))
-        _number(lab)
-    return lab
-
-
-def executed(lab: Lab, run: Path) -> NotebookNode | None:
-    """The notebook that a run left of a lab, for a page without a kernel; None if it is not green, or not of the source as it stands."""
-    note = run / f"{lab.name}.json"
-    result = json.loads(note.read_text()) if note.exists() else {}
-    if result.get("status") != "ok" or result.get("source") != lab.digest:
-        return None
-    return without_kernel(nbformat.read(run / f"{lab.name}.ipynb", as_version=4))
-
-
-def without_kernel(lab: NotebookNode) -> NotebookNode:
-    """An executed notebook, changed in place, without what needs a kernel or is the runner's.
-
-    A widget is the HTML that the run left beside it (`notebook.live`); one without, such as a bar of progress, goes.
-    """
-    for name in ("widgets", "papermill"):
-        lab.metadata.pop(name, None)
-    lab.cells = [cell for cell in lab.cells if "injected-parameters" not in cell.metadata.get("tags", [])]
-    for cell in (cell for cell in lab.cells if cell.cell_type == "code"):
-        cell.outputs = [o for o in cell.outputs if VIEW not in o.get("data", {}) or "text/html" in o.data]
-        for output in cell.outputs:
-            output.get("data", {}).pop(VIEW, None)
-    return lab
-
-
-def _number(lab: NotebookNode) -> None:
     count: Counter[str] = Counter()
     for cell in lab.cells:
         content = f"{cell.cell_type}\n{cell.source}"
         cell.id = hashlib.sha256(f"{count[content]}\n{content}".encode()).hexdigest()[:12]
         count[content] += 1
+    return lab
+
+
+def executed(lab: Lab, run: Path) -> NotebookNode | None:
+    """The notebook that a run left of a lab, for a page without a kernel; None if it is not green, or not of the source as it stands.
+
+    A widget is the HTML that the run left beside it (`notebook.live`); one without, such as a bar of progress, goes.
+    """
+    note = run / f"{lab.name}.json"
+    result = json.loads(note.read_text()) if note.exists() else {}
+    if result.get("status") != "ok" or result.get("source") != lab.digest:
+        return None
+    made = nbformat.read(run / f"{lab.name}.ipynb", as_version=4)
+    for name in ("widgets", "papermill"):
+        made.metadata.pop(name, None)
+    made.cells = [cell for cell in made.cells if "injected-parameters" not in cell.metadata.get("tags", [])]
+    for cell in (cell for cell in made.cells if cell.cell_type == "code"):
+        cell.outputs = [o for o in cell.outputs if VIEW not in o.get("data", {}) or "text/html" in o.data]
+        for output in cell.outputs:
+            output.get("data", {}).pop(VIEW, None)
+    return made
 
 
 def as_bytes(notebook: NotebookNode) -> bytes:
     """A notebook as its file holds it, with one line break at the end."""
-    return (nbformat.writes(notebook).rstrip("\n") + "\n").encode()
+    return (nbformat.writes(notebook) + "\n").encode()
 
 
 def pair(folder: Path, check: bool = False) -> list[Path]:
@@ -97,12 +83,11 @@ def pair(folder: Path, check: bool = False) -> list[Path]:
     """
     address = launch_buttons.repository(folder.parent)
     shelf = catalogue.everything(folder)
-    made = {lab.path.with_suffix(".ipynb"): as_bytes(published(lab.path, address)) for lab in shelf}
+    made = {lab.path.with_suffix(".ipynb"): as_bytes(notebook(lab.path, address)) for lab in shelf}
     made |= {path: text.encode() for path, text in _tables(folder.resolve().parent, shelf)}
     changed = sorted(path for path, content in made.items() if not path.exists() or path.read_bytes() != content)
     if check:
-        found = [*visible(folder, "*.ipynb"), *visible(folder, f"{catalogue.DEEPER}/*.ipynb")]
-        return [*changed, *(path for path in found if path not in made)]
+        return [*changed, *(path for path in visible(folder, "**/*.ipynb") if path not in made)]
     for path in changed:
         write_atomic(path, made[path])
     return changed

@@ -9,7 +9,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
@@ -33,7 +32,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run.  jobs: labs at a time, with cores // jobs threads each.
+    """What to run.  jobs: labs at a time, no more than there are, with cores // jobs threads each.
 
     extra: parameters beside the profile that each lab of the plan has, such as seed (0) and device ("auto").
     Raises ValueError for what cannot be run.
@@ -61,12 +60,8 @@ class Plan:
         return {"profile": self.profile, "seed": 0, "device": "auto", **self.extra}
 
     @property
-    def at_once(self) -> int:
-        return min(self.jobs, len(self.labs))
-
-    @property
     def threads(self) -> int:
-        return max(1, machine.cores() // self.at_once)
+        return max(1, machine.cores() // self.jobs)
 
     def key(self, lab: Lab) -> dict[str, Any]:
         """What a saved result must agree in to stand for this run of a lab."""
@@ -75,10 +70,8 @@ class Plan:
 
     def saved(self, lab: Lab) -> Result | None:
         """A lab's result in the folder of the run, if it fits the key."""
-        try:
-            result = json.loads((self.out / f"{lab.name}.json").read_text())
-        except (FileNotFoundError, ValueError):
-            return None
+        note = self.out / f"{lab.name}.json"
+        result = json.loads(note.read_text()) if note.exists() else {}
         return result if self.key(lab).items() <= result.items() else None
 
 
@@ -106,30 +99,28 @@ def run(plan: Plan, shelf: Sequence[Lab]) -> list[str]:
     """Run a plan alone in its folder, print how it goes, and end with one screen; the labs that failed.
 
     shelf: all labs, for the page of what the folder holds.
-    Raises ValueError for a folder in use; OSError where memory ran out; KeyboardInterrupt, which says what was kept.
+    Raises ValueError for a folder in use; KeyboardInterrupt, which says what was kept.
     """
     make_folder(plan.out)
     try:
         with FileLock(plan.out / ".run.lock", timeout=0):
             names = ", ".join(lab.name for lab in plan.labs)
             each = f"{plan.threads} thread{'s' * (plan.threads != 1)} each"
-            print(f"{names} at the profile {plan.profile}, {plan.at_once} at once, {each}", flush=True)
+            print(f"{names} at the profile {plan.profile}, {plan.jobs} at once, {each}", flush=True)
             results = executed(plan)
     except Timeout:
         raise ValueError(f"out={str(plan.out)!r} is in use by another run; wait for its end, or give another") from None
     except KeyboardInterrupt:
-        complete = f"what is complete stays in {plan.out}"
-        raise KeyboardInterrupt(f"{complete}; the same command with --resume continues") from None
-    except BrokenProcessPool:
-        why = "the process of a lab died, as it does when memory runs out"
-        raise OSError(f"{why}; --resume continues, and fewer --jobs need less") from None
+        raise KeyboardInterrupt(
+            f"what is complete stays in {plan.out}; the same command with --resume continues"
+        ) from None
     from privlab.runner import screen  # not beside the labs in memory
 
     held = {lab.name: results.get(lab.name) or plan.saved(lab) for lab in shelf}
     print("", screen.finish(plan.out, results, {name: result for name, result in held.items() if result}), sep="\n")
     failed = [name for name, result in results.items() if result["error"]]
-    counted = f"{len(failed)} of {len(results)} labs failed: {', '.join(failed)}"
-    print(counted if failed else f"all labs succeeded; see {plan.out}")
+    said = f"{len(failed)} of {len(results)} labs failed: {', '.join(failed)}"
+    print(said if failed else f"all labs succeeded; see {plan.out}")
     return failed
 
 
@@ -144,7 +135,7 @@ def executed(plan: Plan) -> dict[str, Result]:
     for name in kept:
         print(f"{name}  not run again: it is complete in {plan.out}")
     todo = [lab for lab in plan.labs if lab.name not in kept]
-    done = tasks.in_processes(plan.at_once, plan.threads, (joblib.delayed(_one)(plan, lab) for lab in todo))
+    done = tasks.in_processes(plan.jobs, plan.threads, (joblib.delayed(_one)(plan, lab) for lab in todo))
     for result in tqdm(done, total=len(todo), unit="lab", disable=None):
         kept[result["lab"]] = result
         how = f"FAILED  {result['error']}" if result["error"] else "ok"
@@ -162,7 +153,7 @@ def _one(plan: Plan, lab: Lab) -> Result:
     for old in (note, notebook, *live.rglob("*.jsonl")):
         old.unlink(missing_ok=True)
     limit, around = TIMEOUTS[plan.profile], _environment(plan.threads, live)
-    outcome = execution.execute(lab.path.resolve(), notebook.resolve(), plan.parameters, limit, around)
+    outcome = execution.execute(lab.path.resolve(), notebook.resolve(), plan.parameters, limit, **around)
     if plan.profile not in ("smoke", "class"):
         key["evidence"] = measured()  # to which the lab has added itself, and so may others have by now
     result = {"lab": lab.name, **outcome, **key, "threads": plan.threads}

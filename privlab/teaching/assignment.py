@@ -1,10 +1,5 @@
 """What a lab gives to students: its notebook without the solutions, for self-study, or its exercises as an assignment of nbgrader.
 
-Of an assignment:
-
-    course/source/04_gradient_inversion/04_gradient_inversion.ipynb
-    course/nbgrader_config.py
-
 nbgrader takes what stands between BEGIN SOLUTION and END SOLUTION out of what students get. Points can be changed in `source`.
 """
 
@@ -98,8 +93,10 @@ def write(labs: list[Lab], course: Path, sentences: bool = False) -> list[Path]:
 
     Raises FileExistsError, before anything is written, where another sheet stands: a teacher may have changed its points.
     """
-    paths = {course / "source" / lab.path.stem / f"{lab.path.stem}.ipynb": lab.path for lab in labs}
-    texts = {to: pairing.as_bytes(sheet(source, sentences)) for to, source in paths.items()}
+    texts = {
+        course / "source" / lab.path.stem / f"{lab.path.stem}.ipynb": pairing.as_bytes(sheet(lab.path, sentences))
+        for lab in labs
+    }
     if other := [path for path, text in texts.items() if path.exists() and path.read_bytes() != text]:
         why = "differs from what would be written, so there may be somebody's work in it; nothing was written"
         raise FileExistsError(f"{other[0]} {why}. Move it away for a new one")
@@ -115,7 +112,7 @@ def edition(source: Path, address: str = "") -> NotebookNode:
 
     Hints and checks stay, and cells keep their ids, so that an edition made again differs only where the lab does.
     """
-    notebook = pairing.published(source, address, links=False)
+    notebook = pairing.notebook(source, address, links=False)
     notebook.cells = [cell for cell in notebook.cells if "solution" not in cell.metadata.get("tags", [])]
     return notebook
 

@@ -27,10 +27,8 @@ def read(folder: Path) -> tuple[pd.DataFrame, list[str]]:
     """All guesses in a folder of hand-ins, and a line for each file that is left out.
 
     A row has lab, question, student, words (of the question, with its unit), guess, right; a student has one a question.
-    Raises NotADirectoryError where the folder is none, FileNotFoundError where it holds no guesses.
+    Raises FileNotFoundError where the folder holds no guesses, or is none.
     """
-    if not folder.is_dir():
-        raise NotADirectoryError(f"{str(folder)!r} is not a folder; give the one that the returned files are in")
     rows, left_out = [], []
     for path in sorted(visible(folder, "**/*"), key=lambda one: len(one.parts)):  # what lies deeper counts
         if GUESSES.search(path.name):

@@ -37,7 +37,7 @@ def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
     if not sheets:
         raise FileNotFoundError(f"into={str(course)!r} has no release; run nbgrader generate_assignment there")
     asked = {assignment: _names(sheet) for assignment, sheet in sheets.items()}
-    taken = defaultdict(list)  # outermost folder or file, assignment -> its notebooks
+    taken = defaultdict(list)  # student, outermost folder or file, assignment -> its notebooks
     for path in visible(returned, "**/*"):
         name = path.relative_to(returned)
         if path.is_dir() or GUESSES.search(name.name):
@@ -45,20 +45,19 @@ def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
         try:
             notebook = _read(path)
             answered = _names(notebook)
-            known = {one: len(names & answered) for one, names in asked.items()}
-            assignment = max(known, key=known.__getitem__)
-            if not known[assignment]:
+            assignment = max(asked, key=lambda one: len(asked[one] & answered))
+            if not asked[assignment] & answered:
                 raise ValueError("it checks no exercise of a released assignment")
-            if not student_of(name.parts[0], assignment[:2]):
+            if not (student := student_of(name.parts[0], assignment[:2])):
                 raise ValueError("it names no student; put it into a folder named after them")
-            taken[name.parts[0], assignment].append((path.stat().st_mtime, name.as_posix(), notebook))
+            taken[student, name.parts[0], assignment].append((path.stat().st_mtime, name.as_posix(), notebook))
         except (OSError, ValueError) as error:
             yield f"{name.as_posix()}: not taken, {error}"
-    named = Counter((student_of(head, assignment[:2]), assignment) for head, assignment in taken)
+    named = Counter((student, assignment) for student, _, assignment in taken)
     editions = {lab.path.stem: edition(lab.path).cells for lab in shelf if lab.path.stem in sheets}
-    for (head, assignment), found in taken.items():
+    for (student, head, assignment), found in taken.items():
         _, place, notebook = max(found, key=lambda one: one[0])
-        student, note = student_of(head, assignment[:2]), f"; the newest of {len(found)}" if len(found) > 1 else ""
+        note = f"; the newest of {len(found)}" if len(found) > 1 else ""
         if named[student, assignment] > 1:
             student, note = _as_id(head), f"{note}; {student} is named by more than one"
         text = pairing.as_bytes(filled(sheets[assignment], notebook, editions.get(assignment, [])))
@@ -80,8 +79,6 @@ def content(path: Path) -> bytes:
 
 def _read(path: Path) -> NotebookNode:
     """A returned notebook.  Raises ValueError, in a few words, for anything else."""
-    if ".ipynb" not in path.name.lower():
-        raise ValueError("its name is not that of a notebook")
     text = content(path)
     try:
         with warnings.catch_warnings(action="ignore"):

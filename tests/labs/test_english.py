@@ -41,18 +41,17 @@ def prose(text):
 
 def told(code):
     """The strings of a cell that are sentences or titles, not names: those with a space, without what is filled in."""
-    docs = [node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)]
-    words = [re.sub(r"\{[^{}]*\}", "", text) for text in docs if isinstance(text, str)]
+    values = [node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)]
+    words = [re.sub(r"\{[^{}]*\}", "", text) for text in values if isinstance(text, str)]
     return [text for text in words if " " in text.strip() and "[" not in text]
 
 
 def found(text):
     """(what stands there, what says it), for each word that may not."""
     one = " ".join(text.split())
-    matches = [
-        (match[0], INSTEAD[pattern]) for pattern in INSTEAD for match in re.finditer(pattern, one, re.IGNORECASE)
+    return [
+        (word[0], better) for pattern, better in INSTEAD.items() for word in re.finditer(pattern, one, re.IGNORECASE)
     ]
-    return [(there.strip(), better) for there, better in matches]
 
 
 def test_a_lesson_uses_the_words_of_its_field(notebook):

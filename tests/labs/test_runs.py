@@ -2,7 +2,6 @@
 
 import ast
 import json
-import re
 from pathlib import Path
 
 import jupytext
@@ -19,12 +18,15 @@ from privlab.teaching import assignment
 LABS = Path(__file__).parents[2] / "labs"
 
 
+def outputs_of(page):
+    return [o for cell in nbformat.read(page, as_version=4).cells for o in cell.get("outputs", [])]
+
+
 def is_green(notebook, out):
     """A run left a result of a notebook without an error, and nothing in red, which frightens and carries a path of the machine."""
     result = json.loads((out / f"{notebook.lab.name}.json").read_text())
     assert result["status"] == "ok" and result["error"] is None
-    cells = nbformat.read(out / f"{notebook.lab.name}.ipynb", as_version=4).cells
-    outputs = [o for cell in cells for o in cell.get("outputs", [])]
+    outputs = outputs_of(out / f"{notebook.lab.name}.ipynb")
     assert len(outputs) > 3 and [o.text for o in outputs if o.get("name") == "stderr"] == []
     assert result["controls"] or notebook.lab.goes_deeper, "no control was moved"
 
@@ -40,7 +42,7 @@ def test_a_lab_is_green(smoke, lab):
 
 @pytest.mark.check
 def test_one_that_goes_deeper_is_green(run_deeper, shelf):
-    of_check = min(shelf["deeper"], key=lambda one: one.lab.costs["smoke"].minutes)
+    of_check = min(shelf["deeper"], key=lambda one: one.lab.costs["smoke"][0])
     is_green(of_check, run_deeper(of_check.lab.name))
 
 
@@ -61,12 +63,9 @@ VISITS = [
 
 
 def test_every_lab_that_takes_a_guest_is_visited():
-    takes = {
-        path.name[:2] if path.parent == LABS else f"deeper/{path.stem}"
-        for path in LABS.rglob("[0-9]*.py")
-        if re.search(r'^victim = "', path.read_text(), re.MULTILINE)
-    }
-    assert takes == {lab for visit in VISITS for lab in visit.values[1]}
+    takes = [lab for lab in catalogue.everything(LABS) if "victim" in lab.parameters]
+    visited = {lab for visit in VISITS for lab in visit.values[1]}
+    assert {lab.name if lab.goes_deeper else lab.number for lab in takes} == visited
 
 
 @pytest.mark.check
@@ -76,9 +75,7 @@ def test_a_guest_is_measured_under_its_own_name_and_changes_nothing_else(smoke, 
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     for lab in labs:
         (page,) = tmp_path.glob(f"{lab}*.ipynb")
-        cells = nbformat.read(page, as_version=4).cells
-        outputs = "".join(str(output) for cell in cells for output in cell.get("outputs", []))
-        assert guest in outputs, f"lab {lab} says nothing of its guest"
+        assert guest in str(outputs_of(page)), f"lab {lab} says nothing of its guest"
         (alone, threads), (visited, own) = live(smoke[0], lab), live(tmp_path, lab)
         assert alone, f"lab {lab} has measured nothing"
         assert visited == alone or threads != own
@@ -127,8 +124,7 @@ def test_a_lab_takes_the_readers_own_faces(faces, run_labs, tmp_path, name, labs
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     for lab in labs:  # it says so, in what it records, draws or prints
         (page,) = (tmp_path / "out").glob(f"{lab}_*.ipynb")
-        outputs = [o for cell in nbformat.read(page, as_version=4).cells for o in cell.get("outputs", [])]
-        assert name in "".join(map(str, outputs)), lab
+        assert name in str(outputs_of(page)), lab
 
 
 def answers_used(source):

@@ -32,10 +32,6 @@ def first_use(word, body):
     return found and found.start()
 
 
-def is_marked(body, place, mark):
-    return any(span.start() <= place < span.end() for span in mark.finditer(body))
-
-
 def glossary():
     """Term -> the number of the lab that its entry names first, or None where it names none."""
     entries = re.search(r"```\{glossary\}\n(.*?)```", (ROOT / "book" / "glossary.md").read_text(), re.DOTALL)[1]
@@ -50,25 +46,18 @@ def glossary():
     return found
 
 
-def homes(shelf):
-    """Word -> the labs that say it is new, or whose deeper notebooks do."""
-    found = {}
-    for one in shelf["notebook"]:
-        for word in new_words(one):
-            found.setdefault(word, []).append(one.number)
-    return found
-
-
 def test_a_new_word_is_in_bold_where_the_lab_first_uses_it(notebook):
     head, body = head_and_body(notebook)
     assert new_words(notebook) or not re.search("New words|Words that are new", head)
     for word in new_words(notebook):
         place = first_use(word, body)
         assert place is not None, f"{word!r} is announced and never used"
-        around = body[max(0, place - 60) : place + 60]
-        assert is_marked(body, place, BOLD), f"{word!r} is used before it is defined: ...{around}..."
+        around, bold = body[max(0, place - 60) : place + 60], BOLD.finditer(body)
+        marked = any(span.start() <= place < span.end() for span in bold)
+        assert marked, f"{word!r} is used before it is defined: ...{around}..."
 
 
 def test_the_glossary_has_every_new_word_and_the_one_lab_that_introduces_it(shelf):
-    listed = glossary()
-    assert {word: labs for word, labs in homes(shelf).items() if labs != [listed.get(word)]} == {}
+    """That is the one that says it is new, or whose deeper notebooks do."""
+    new = [(word, one.number) for one in shelf["notebook"] for word in new_words(one)]
+    assert len(new) == len(dict(new)) and dict(new).items() <= glossary().items()

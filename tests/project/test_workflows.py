@@ -14,8 +14,6 @@ ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / ".github/workflows").glob("*.yml"))
 BIN = Path(sys.executable).parent
 OUTSIDERS = {"pull_request", "pull_request_target", "issue_comment", "workflow_run", "push"}
-
-
 WORKFLOWS = [yaml.safe_load(path.read_text().replace("\non:", '\n"on":')) for path in FILES]  # YAML 1.1: on is true
 
 
@@ -41,15 +39,10 @@ def test_both_linters_are_content():
     assert json.loads(subprocess.run(zizmor, capture_output=True, text=True, check=True).stdout) == []
 
 
-def test_each_push_is_checked_without_running_the_labs_twice_and_each_week_runs_every_test():
-    smoke, weekly = ([step["run"] for step in steps(workflow) if "run" in step] for workflow in WORKFLOWS)
-    assert smoke.index("make run PROFILE=smoke") < smoke.index("make check")  # which finds the run in runs/smoke
-    assert "make weekly" in weekly
-
-
-def weekly(tmp_path, step: str, statuses: list[int], **environment: str) -> tuple[int, list[str]]:
-    """Run one script of the weekly job where `python` notes its arguments and ends with each status in turn."""
-    script = next(s["run"] for s in steps(WORKFLOWS[1]) if s.get("name") == step)
+@pytest.mark.parametrize(("statuses", "end", "calls"), [([1, 1, 0], 0, 3), ([1, 1, 1, 1], 1, 4), ([2], 2, 1)])
+def test_a_weekly_run_goes_on_where_a_lab_was_left_and_keeps_its_status(tmp_path, statuses, end, calls):
+    """Its script, where `python` notes its arguments and ends with each status in turn."""
+    script = next(s["run"] for s in steps(WORKFLOWS[1]) if s.get("name") == "every lab")
     python = tmp_path / ".venv/bin/python"
     python.parent.mkdir(parents=True, exist_ok=True)
     python.write_text(
@@ -58,14 +51,8 @@ def weekly(tmp_path, step: str, statuses: list[int], **environment: str) -> tupl
     python.chmod(0o755)
     (tmp_path / "statuses").write_text(" ".join(map(str, statuses)) + "\n")
     (tmp_path / "calls").write_text("")
-    names = {"PATH": os.defpath, "OUT": "runs/gpu/2026-W47", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
-    done = subprocess.run(command, cwd=tmp_path, env=names | environment)
-    return done.returncode, (tmp_path / "calls").read_text().splitlines()
-
-
-@pytest.mark.parametrize(("statuses", "end", "calls"), [([1, 1, 0], 0, 3), ([1, 1, 1, 1], 1, 4), ([2], 2, 1)])
-def test_a_run_goes_on_where_a_lab_was_left_and_keeps_its_status(tmp_path, statuses, end, calls):
-    status, called = weekly(tmp_path, "every lab", statuses)
-    assert status == end
+    done = subprocess.run(command, cwd=tmp_path, env={"PATH": os.defpath, "OUT": "runs/gpu/2026-W47"})
+    called = (tmp_path / "calls").read_text().splitlines()
+    assert done.returncode == end
     assert called == ["-m privlab run --deeper --profile gpu --resume --out runs/gpu/2026-W47"] * calls

@@ -1,8 +1,5 @@
 """Labs by the names that people give them, and what each says that it costs."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -25,16 +22,16 @@ faces = ()
 # %% [markdown]
 # | gpu | 99 | 99 GB |
 """
+WHOLE = ["00_start_here", "deeper/00_more", "05_april", "deeper/05_noise", "deeper/05_width", "12_resist"]
 
 
 @pytest.fixture
-def folder(tmp_path):
+def shelf(tmp_path):
     """Three labs, two notebooks that go deeper into lab 05, one into lab 00."""
     (tmp_path / "deeper").mkdir()
-    for name in ("05_april", "00_start_here", "12_resist", "deeper/05_width", "deeper/05_noise", "deeper/00_more"):
+    for name in (*WHOLE, "notes"):
         (tmp_path / f"{name}.py").write_text(LAB)
-    (tmp_path / "notes.py").write_text("x = 1\n")
-    return tmp_path
+    return catalogue.everything(tmp_path)
 
 
 def names(labs):
@@ -42,31 +39,25 @@ def names(labs):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"),
+    ("wanted", "deeper", "found"),
     [
-        ([], ["00_start_here", "05_april", "12_resist"]),
-        (["5"], ["05_april"]),  # a number means the lab alone
-        (["labs/05_april.py", "april"], ["05_april"]),
-        (["12", "0", "12_resist", "deeper/05_width"], ["00_start_here", "deeper/05_width", "12_resist"]),
+        ([], False, ["00_start_here", "05_april", "12_resist"]),
+        ([], True, WHOLE),
+        (["5"], False, ["05_april"]),  # a number means the lab alone
+        (["5"], True, WHOLE[2:5]),
+        (["labs/05_april.py", "april"], False, ["05_april"]),
+        (["12", "0", "12_resist", "deeper/05_width"], False, ["00_start_here", "deeper/05_width", "12_resist"]),
     ],
 )
-def test_a_lab_goes_by_several_names_and_comes_in_order(folder, wanted, found):
-    assert names(catalogue.pick(catalogue.everything(folder), wanted)) == found
-
-
-def test_what_goes_deeper_stands_behind_its_lab_and_what_is_not_there_is_told(folder):
-    shelf = catalogue.everything(folder)
-    whole = ["00_start_here", "deeper/00_more", "05_april", "deeper/05_noise", "deeper/05_width", "12_resist"]
-    assert names(shelf) == whole == names(catalogue.pick(shelf, [], deeper=True))
-    assert names(catalogue.pick(shelf, ["5"], deeper=True)) == whole[2:5]
+def test_a_lab_goes_by_several_names_and_comes_in_order(shelf, wanted, deeper, found):
+    assert names(catalogue.pick(shelf, wanted, deeper)) == found
     with pytest.raises(ValueError, match="lab='05_aprli' is not a lab; did you mean '05_april'"):
         catalogue.pick(shelf, ["05_aprli"])
 
 
-def test_what_a_lab_costs_and_takes_stands_in_its_source(folder):
-    lab = catalogue.labs(folder)[0]
-    assert lab.costs == {"smoke": (0.4, 1.1), "class": (3.0, 1.9)}  # above the first code alone
-    assert lab.parameters == ["profile", "seed", "faces"]
+def test_what_a_lab_costs_and_takes_stands_in_its_source(shelf):
+    assert shelf[0].costs == {"smoke": (0.4, 1.1), "class": (3.0, 1.9)}  # above the first code alone
+    assert shelf[0].parameters == ["profile", "seed", "faces"]
 
 
 def test_the_labs_are_copied_and_nobody_s_work_is_lost(tmp_path):
@@ -76,23 +67,3 @@ def test_the_labs_are_copied_and_nobody_s_work_is_lost(tmp_path):
     assert names(catalogue.everything(tmp_path / "mine")) == names(shelf)
     with pytest.raises(FileExistsError, match=r"to='.*mine' is there already; choose a new folder"):
         catalogue.copy(tmp_path / "mine")
-
-
-@pytest.mark.check
-def test_a_wheel_installed_alone_has_claims_evidence_and_labs(tmp_path):
-    def run(*command, **environment):
-        done = subprocess.run(command, cwd=tmp_path, env=os.environ | environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-        return done.stdout
-
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT))
-    (wheel,) = tmp_path.glob("privlab-*.whl")
-    site = tmp_path / "site"
-    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel))
-    alone = {"PYTHONPATH": str(site), "PRIVLAB_EVIDENCE": ""}
-    run(sys.executable, "-m", "privlab", "labs", "--to", "mine", **alone)
-    assert names(catalogue.everything(tmp_path / "mine")) == names(catalogue.everything(ROOT / "labs"))
-    said = "from privlab import experiments as e; print(e.__file__, len(e.load('start_here.closed_form', 'smoke')))"
-    place, count = run(sys.executable, "-c", said, **alone).split()
-    assert place.startswith(str(site)) and int(count) > 0
-    assert "reproduced" in run(sys.executable, "-m", "privlab", "report", **alone)

@@ -4,10 +4,7 @@ What is real: the setup cell, pip, git, torch, the first cells of lab 00. What i
 repository is a clone on this disk, and the packages that "Colab" has are links to those of this environment.
 """
 
-from __future__ import annotations
-
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -16,7 +13,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from privlab.runner import doctor, launch_buttons, pairing
+from privlab.runner import catalogue, doctor, launch_buttons, pairing
 
 ROOT = Path(__file__).parents[2]
 ABSENT = ("lpips", "opacus", "privlab", "_privlab", "_editable_impl_privlab", "__editable__")
@@ -29,66 +26,52 @@ def call(*command: object, cwd: Path | None = None, **more: str) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def hosted(tmp_path_factory) -> Path:
-    """The Python of an environment of its own, with a folder of links to our packages on its path."""
-    place = tmp_path_factory.mktemp("colab")
-    theirs = place / "dist-packages"
+@pytest.mark.check
+def test_the_cell_installs_privlab_with_its_labs_and_evidence_and_leaves_torch_alone(tmp_path):
+    """Lab 00 up to its first import, as a notebook on Colab would run it, and then what the test wants to know."""
+    theirs = tmp_path / "dist-packages"
     (theirs / "google/colab").mkdir(parents=True)
     (theirs / "google/colab/__init__.py").touch()
     for entry in Path(sysconfig.get_path("purelib")).iterdir():
         if not entry.name.startswith(ABSENT) and entry.name not in ("google", "__pycache__") and entry.suffix != ".pth":
             (theirs / entry.name).symlink_to(entry)
-    call(sys.executable, "-m", "venv", "--without-pip", place / "venv")
-    python = place / "venv/bin/python"
+    call(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv")
+    python, repository = tmp_path / "venv/bin/python", tmp_path / "repository"
     own = Path(call(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     (own / "theirs.pth").write_text(f"{theirs}\n")
-    return python
+    call("git", "clone", "--quiet", "--shared", ROOT, repository)
+    call("git", "-C", repository, "branch", "-M", "main")
 
-
-@pytest.fixture(scope="module")
-def clone(tmp_path_factory) -> str:
-    """The address of this tree as a git repository: what `pip install git+...` gets."""
-    place = tmp_path_factory.mktemp("repository") / "privlab"
-    shutil.copytree(ROOT / "privlab", place / "privlab", ignore=shutil.ignore_patterns("__pycache__"))
-    for folder in ("book/evidence", "labs"):  # the wheel holds these, too
-        shutil.copytree(ROOT / folder, place / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, place / name)
-    git = ("git", "-C", place, "-c", "user.name=x", "-c", "user.email=x@localhost")
-    call("git", "init", "-q", "-b", "main", place)
-    call(*git, "add", ".")
-    call(*git, "commit", "-q", "-m", "as it stands")
-    return f"file://{place}"
-
-
-def test_the_cell_installs_privlab_and_leaves_torch_alone(hosted, clone, tmp_path):
-    """Lab 00 up to its first import, as a notebook on Colab would run it, and then what the test wants to know."""
-    lab = pairing.published(ROOT / "labs/00_start_here.py", clone)
+    address = f"file://{repository}"
+    lab = pairing.notebook(ROOT / "labs/00_start_here.py", address)
     code = [cell.source for cell in lab.cells if cell.cell_type == "code"][:2]
-    assert code[0] == launch_buttons.setup(clone) and "from privlab import" in code[1]
+    assert code[0] == launch_buttons.setup(address) and "from privlab import" in code[1]
     told = "import lpips, opacus, privlab, torch\nprint(torch.__file__, privlab.__file__, lpips.__file__, sep='\\n')"
-    says = call(hosted, "-c", "\n".join([*code, told]), cwd=tmp_path).splitlines()
-    own = str(hosted.parents[1])
-    assert says[-3] == str(hosted.parents[2] / "dist-packages/torch/__init__.py")
-    assert says[-2].startswith(own) and says[-1].startswith(own)
-    new = {path.name.split("-")[0] for path in Path(says[-2]).parents[1].glob("*.dist-info")}
+    *_, torch, package, lpips = call(python, "-c", "\n".join([*code, told]), cwd=tmp_path).splitlines()
+    assert torch == str(theirs / "torch/__init__.py") and package.startswith(str(own)) and lpips.startswith(str(own))
+    new = {path.name.split("-")[0] for path in own.glob("*.dist-info")}
     assert new == {"privlab", "lpips", "opacus"}, "nothing that was there is installed again"
+    call(python, "-m", "privlab", "labs", "--to", "mine", cwd=tmp_path)
+    labs = [[one.name for one in catalogue.everything(of)] for of in (tmp_path / "mine", ROOT / "labs")]
+    assert labs[0] == labs[1] and "reproduced" in call(python, "-m", "privlab", "report", cwd=tmp_path)
 
 
-def test_the_cell_does_nothing_where_privlab_is(clone):
-    cell = "import subprocess\nsubprocess.run = None\n" + launch_buttons.setup(clone)  # calling it would raise
-    call(sys.executable, "-c", cell, KAGGLE_KERNEL_RUN_TYPE="Interactive")
+def test_the_cell_does_nothing_where_privlab_is():
+    cell = "import subprocess\nsubprocess.run = None\n" + launch_buttons.setup(
+        "https://x.org"
+    )  # calling it would raise
+    call(sys.executable, "-c", cell, KAGGLE_KERNEL_RUN_TYPE="Interactive", PYTHONPATH=str(ROOT))
 
 
 def test_what_does_not_fit_is_told_and_torch_is_never_installed(monkeypatch, capsys):
-    monkeypatch.setattr(doctor.metadata, "requires", lambda name: ["torch>=2", "packaging==21.0", "no-such-package"])
     monkeypatch.setenv("PIP_DRY_RUN", "1")  # should the constraint be lost, nothing here may change
     monkeypatch.setenv("PIP_NO_INDEX", "1")
+    asked = [(Requirement("packaging==21.0"), ""), (Requirement("numpy>=1"), "2.0"), (Requirement("nbclient"), "")]
+    monkeypatch.setattr(doctor, "needed", lambda extra: asked)
     doctor.complete()
     said = capsys.readouterr().out
-    assert said.startswith("privlab: no-such-package could not be installed beside what is here: ERROR: ")
+    assert said.startswith("privlab: packaging==21.0 could not be installed beside what is here: ERROR: ")
+    assert "conflicting dependencies" in said, "pip is held to what is here"
     monkeypatch.setattr(doctor, "needed", lambda extra: [(Requirement("torch>=2"), "")])
     with pytest.raises(RuntimeError, match="torch or torchvision is not installed here"):
         doctor.complete()
-    assert "packaging" in doctor._install(["packaging==21.0"]), "pip is held to what is here, and another version is"

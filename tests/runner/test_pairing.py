@@ -1,9 +1,13 @@
-"""A lab's notebook is a function of its source, and a small edit makes a small difference."""
+"""A lab's notebook is a function of its source, a small edit makes a small difference, and a page needs no kernel."""
+
+import json
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from privlab.runner import pairing
+from privlab.__main__ import main
+from privlab.runner import catalogue, pairing
 
 LAB = """\
 # ---
@@ -19,12 +23,6 @@ profile = "smoke"
 
 # %% tags=["solution"]
 answer = 42
-
-# %%
-answer
-
-# %%
-answer
 """
 
 
@@ -39,7 +37,7 @@ def labs(tmp_path):
 
 def test_tags_and_sources_are_carried_over_and_no_kernel_of_the_author_s_is(labs):
     made = pairing.notebook(labs / "01_lab.py")
-    assert [cell.metadata.get("tags", []) for cell in made.cells] == [[], ["parameters"], ["solution"], [], []]
+    assert [cell.metadata.get("tags", []) for cell in made.cells] == [[], ["parameters"], ["solution"]]
     assert made.cells[0].cell_type == "markdown" and made.cells[0].source == "# 01 · title"
     assert made.metadata.kernelspec.name == "python3" and {*made.metadata} == {"kernelspec", "language_info"}
     nbformat.validate(made)
@@ -55,16 +53,42 @@ def test_an_edit_changes_one_id_and_an_insertion_none(tmp_path):
     assert before < ids("inserted", "a = 1", "b = 2", "a = 1", "c\n\n\nd")
 
 
-def test_pair_writes_what_is_stale_and_nothing_else(labs):
-    def stale():
-        return pairing.pair(labs, check=True)
+def test_pair_writes_what_is_stale_and_nothing_else(labs, capsys):
+    def pair(*words):
+        status = main(["pair", "--labs", str(labs), *words])
+        return status, [
+            line.removeprefix("wrote ").split(" differs")[0] for line in capsys.readouterr().out.splitlines()
+        ]
 
-    lab, more = labs / "01_lab.ipynb", labs / "deeper/01_more.ipynb"
-    assert stale() == [lab, more] == pairing.pair(labs)
-    assert stale() == [] == pairing.pair(labs)
+    lab, more, left = (str(labs / name) for name in ("01_lab.ipynb", "deeper/01_more.ipynb", "02_left_over.ipynb"))
+    assert pair("--check") == (1, [lab, more]) and pair() == (0, [lab, more])
+    assert pair("--check") == (0, []) == pair()
     (labs / "01_lab.py").write_text(LAB.replace("42", "43"))
-    assert stale() == [lab] == pairing.pair(labs)
-    more.write_text(more.read_text().replace('"outputs": []', '"outputs": [{}]'))  # a committed output
+    assert pair("--check") == (1, [lab]) and pair() == (0, [lab])
+    with open(more, "a") as file:
+        file.write("\n")
     (labs / "02_left_over.ipynb").write_text("{}")
-    assert stale() == [more, labs / "02_left_over.ipynb"]
-    assert pairing.pair(labs) == [more] and (labs / "02_left_over.ipynb").read_text() == "{}"
+    assert pair("--check") == (1, [more, left])
+    assert pair() == (0, [more]) and (labs / "02_left_over.ipynb").read_text() == "{}"
+
+
+def test_on_a_page_a_widget_is_its_html_and_one_without_goes(labs):
+    view, lab = {pairing.VIEW: {"model_id": "one"}}, catalogue.Lab(labs / "01_lab.py")
+    outputs = [
+        new_output("display_data", view | {"text/html": "<p>frames</p>", "text/plain": "Controls"}),
+        new_output("display_data", view | {"text/plain": "a bar of progress"}),
+        new_output("stream", text="words"),
+    ]
+    cells = [
+        new_code_cell("seed = 1", metadata={"tags": ["injected-parameters"]}),
+        new_code_cell("...", outputs=outputs),
+    ]
+    nbformat.write(new_notebook(cells=cells, metadata={"widgets": {}, "papermill": {}}), labs / "01_lab.ipynb")
+    for status, source, there in (("ok", lab.digest, True), ("failed", lab.digest, False), ("ok", "another", False)):
+        (labs / "01_lab.json").write_text(json.dumps({"status": status, "source": source}))
+        assert bool(pairing.executed(lab, labs)) == there
+    (labs / "01_lab.json").write_text(json.dumps({"status": "ok", "source": lab.digest}))
+    notebook = pairing.executed(lab, labs)
+    (cell,) = notebook.cells
+    words = {"text/html": "<p>frames</p>", "text/plain": "Controls"}
+    assert [dict(o.get("data", {})) for o in cell.outputs] == [words, {}] and not notebook.metadata
