@@ -42,7 +42,7 @@ def measured(size="class", **more):
 
 def again(walk, *sizes, name="invented.walk"):
     """The same function under an address, at other sizes."""
-    return experiment(name, data=())((Size("smoke", 1, "x"), *sizes, walk.measure))
+    return experiment(name, data=())((Size("smoke", 1, "x"), *sizes, walk.function))
 
 
 def test_a_decorated_function_is_an_experiment_and_the_same_is_another_elsewhere(walk):
@@ -56,13 +56,11 @@ def test_a_decorated_function_is_an_experiment_and_the_same_is_another_elsewhere
 def test_each_function_takes_the_settings_of_all_its_sizes():
     for one in map(experiments.find, protocol.names()):
         assert [*one.sizes] == [size for size in evidence.SIZES if size in one.sizes]  # from the cheapest up
-        on, measure = getattr(one.measure, "args", (None, one.measure))
-        takes = inspect.signature(measure).parameters
+        takes = inspect.signature(one.function).parameters
         for size in one.sizes.values():
-            own = {name: value for name, value in size.settings.items() if not on or name in takes}
-            inspect.signature(measure).bind(0, **own)
-            rest = {name: value for name, value in size.settings.items() if name not in own}
-            assert not rest or inspect.signature(on).bind(0, **rest)
+            rest = {name: value for name, value in size.settings.items() if one.on and name not in takes}
+            inspect.signature(one.function).bind(0, **{k: v for k, v in size.settings.items() if k not in rest})
+            assert not rest or inspect.signature(one.on).bind(0, **rest)
 
 
 def test_an_unknown_name_has_a_nearest(walk):

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from privlab import models
 from privlab.attacks.model_inversion import gradient_flow, losses
-from privlab.experiments import Size, experiment
-from privlab.experiments.protocol import Settings, Values
+from privlab.experiments import Settings, Size, Values, experiment
 from privlab.experiments.victims.private_people import DENSENETS, NETWORKS, ORL, RESNETS, STAGE, People, same
 
 Cut = tuple[tuple[int, int], ...]  # (stage, what its skips are multiplied by)
