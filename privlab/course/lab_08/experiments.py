@@ -18,7 +18,6 @@ from privlab.attacks.gradient_inversion import GradientMatching, adaptive, close
 from privlab.experiments import Settings, Size, Trial, Values, experiment, tiled
 from privlab.experiments.victims import batches
 from privlab.experiments.victims.designs import matching
-from privlab.leak import Leak
 
 PARTS = ("stem", "attention", "mlp", "norm", "head")
 THIRDS = ("first", "middle", "last")
@@ -136,7 +135,8 @@ def best_weights(trial: Trial, shape: str, steps: int, weights: Sequence[float],
 
 @experiment("tracing_the_source.depth", on=Trial.unseen)
 @Size("smoke", 2, f"{OURS}, 8 steps", steps=8, images=64, epochs=2)
-@Size("class", 8, f"{OURS}, 60 steps of a shorter attack; trained for 3 epochs on 800 images", steps=60, images=800, epochs=3)
+@Size("class", 8, f"{OURS}, 60 steps of a shorter attack; trained for 3 epochs on 800 images",
+    steps=60, images=800, epochs=3)  # fmt: skip
 def depth(trial: Trial, steps: int, images: int, epochs: int) -> Values:
     """A third of the blocks withheld, or sent alone; attention or MLP alone: on a fresh and on a trained victim, by two distances."""
     yield from trial.guesses("depth, ")

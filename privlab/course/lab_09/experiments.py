@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from privlab import data, metrics
 from privlab.attacks.gradient_inversion import GaussNewton, adaptive, objectives, sensitivity
-from privlab.experiments.protocol import Settings, Size, Values, experiment
-from privlab.experiments.trial import relative_residual, tiled
+from privlab.experiments import Settings, Size, Values, experiment, tiled
+from privlab.experiments.trial import relative_residual
 from privlab.experiments.victims import designs
 from privlab.experiments.victims.designs import SCORES, DesignTrial, matching
 from privlab.leak import Leak, observe
@@ -22,9 +22,7 @@ from privlab.models import morph
 
 ALL = [*morph.STEPS]
 CURVED = [1, 4, 8, 9, 10, 12, 14]  # what takes longer is asked of these
-NIGHT = [1, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14]
 AROUND_GELU = [8, 9, 10]
-JUMPS = [3, 4, 11, 12]  # before and behind each
 PATIENT = (8, 9, 10)  # searched for longer, where the search is short
 QUARTER: Settings = dict(attack="annealed", width=0.25, depths=[1, 1, 1, 1])
 SMALL = "a quarter of the channels, one block a stage"
@@ -43,7 +41,8 @@ def by_tensor(leak: Leak) -> objectives.Objective:
 @experiment("fourteen_steps.steps", on=designs.trial)
 @Size("smoke", 1, f"{SMALL}, 2 steps", steps=2, public=1, patience=4, chosen=ALL, **QUARTER)
 @Size("class", 8, f"{SMALL}, 60 steps and 400", steps=60, patience=400, chosen=ALL, **QUARTER)
-@Size("night", 8, f"{PAPERS}, eleven of the steps, {ONE_EACH}", own=True, patience=3_000, chosen=NIGHT, **FULL)
+@Size("night", 8, f"{PAPERS}, eleven of the steps, {ONE_EACH}", own=True, patience=3_000,
+    chosen=[1, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14], **FULL)  # fmt: skip
 @Size("gpu", 8, f"{PAPERS}, {ONE_EACH}", own=True, patience=3_000, chosen=ALL, **FULL)
 @Size("paper", 10, PAPERS, own=True, patience=3_000, chosen=ALL, **FULL)
 def steps(trial: DesignTrial, patience: int, chosen: Sequence[int]) -> Values:
@@ -69,7 +68,7 @@ def jumps(trial: DesignTrial) -> Values:
     """Table 8 once more, at two of the three jumps that the paper names: to patches (steps 3 and 4), and to LayerNorm (11 and 12)."""
     yield from trial.guesses("cifar10, ", SCORES)
     images = [trial.images]
-    for n in JUMPS:
+    for n in (3, 4, 11, 12):  # before and behind each
         images.append(trial.inverted(trial.design(n)).images)
         yield from trial.scores(f"step_{n}", images[-1], SCORES)
     yield "picture[photograph_and_steps]", tiled([images])
@@ -118,7 +117,6 @@ def weightless(trial: DesignTrial) -> Values:
 @experiment("fourteen_steps.searches", on=designs.trial)
 @Size("smoke", 1, f"{SMALL}, 2 steps", steps=2, public=1, passes=8, **QUARTER)
 @Size("class", 8, f"{SMALL}, 60 steps, 120 passes", steps=60, passes=120, **QUARTER)
-@Size("gpu", 8, "the paper's networks, 3,000 steps, 6,000 passes", passes=6_000, **FULL)
 def searches(trial: DesignTrial, passes: int) -> Values:
     """The same steps by other searches: Adam at a fair weight of smoothness, and Gauss-Newton; and how far a grey image's gradient is."""
     yield from trial.guesses("cifar10, ", SCORES)
@@ -142,7 +140,6 @@ def searches(trial: DesignTrial, passes: int) -> Values:
 @Size("smoke", 1, f"five of the steps, {SMALL}, 2 steps",
     steps=2, public=1, block=16, side=64, chosen=[1, 8, 9, 10, 14], **QUARTER)  # fmt: skip
 @Size("class", 8, f"{SMALL}, 60 steps, squares of 4 x 4 pixels", steps=60, block=4, side=224, chosen=ALL, **QUARTER)
-@Size("gpu", 8, PAPERS, block=4, side=224, chosen=ALL, **FULL)
 def reasons(trial: DesignTrial, block: int, side: int, chosen: Sequence[int]) -> Values:
     """What may explain the table: how well gradients tell images apart, whether downhill leads home, how far a network sees.
 

@@ -41,7 +41,6 @@ SEARCHES = (
     Size("smoke", 1, f"{SMALL}, 2 steps", attack="annealed", steps=2, public=1, **QUARTER),
     Size("class", 8, f"{SMALL}, 60 steps", attack="annealed", steps=60, **QUARTER),
     Size("night", 20, f"{SMALL}, the paper's search with 1,000 steps", steps=1_000, **PAPERS, **QUARTER),
-    Size("gpu", 8, "full networks, 1,000 steps", steps=1_000, **PAPERS),
     Size("paper", 10, "full networks, 3,000 steps; the paper does not name the network", steps=3_000, **PAPERS),
 )
 

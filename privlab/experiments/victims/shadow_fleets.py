@@ -13,6 +13,7 @@ from privlab.attacks.membership_inference import lira, network_based, signals
 from privlab.experiments.protocol import Settings, Values, find
 from privlab.metrics import roc
 from privlab.training import RECIPES, shadow_models
+from privlab.training.shadow_models import Fleet
 
 Architecture = tuple[str, dict[str, Any]]  # a name of the zoo, and what is changed
 FAMILIES: dict[str, dict[str, Architecture]] = {
@@ -136,19 +137,25 @@ class Answers(Draw):
         yield f"train_test_gap[{of}]", (train - test).mean()
 
 
+def trained(*settings: Any, **more: Any) -> Fleet:
+    """A fleet, see `shadow_models.make`, trained here and now, in this process; from the store if it is kept there."""
+    fleet = shadow_models.make(*settings, **more)
+    for model in range(len(fleet.keep)):
+        shadow_models.train(fleet, model)
+    return fleet
+
+
 def answers(architecture: Architecture, images: Draw, recipe: Settings, every: int = 0, device: str = "cpu") -> Answers:
     """Train what is missing, here and now, and ask; models, checkpoints and answers are kept in the store.
 
     recipe: settings of a `training.Recipe`.  every: epochs between two looks; 0 for the last one alone.
     """
     (name, changes), how = architecture, training.Recipe(**recipe)
-    fleet = shadow_models.make(
+    fleet = trained(
         name, how, (images.pixels, images.labels), images.keep, model={**changes, "num_classes": 10},
         normalise=data.NORMALISE["cifar10"], seed=images.seed, at=range(every, how.epochs, every) if every else (),
         queries=("image", "mirror", *training.batches.SHIFTS), device=device,
     )  # fmt: skip
-    for model in range(len(fleet.keep)):
-        shadow_models.train(fleet, model)
     logits = {at: torch.stack([fleet.logits(m, at) for m in range(len(fleet.keep))]) for at in fleet.at}
     return Answers(**vars(images), logits=logits, mirrored=how.augment != "none")
 
