@@ -70,7 +70,7 @@ def test_each_function_takes_the_settings_of_all_its_sizes():
         (lambda walk: experiments.run(walk.name, "banana"), "size='banana' is not a size; Known: smoke, class"),
         (lambda walk: measured(device="banana"), "device='banana' is not"),
         (lambda walk: measured(jobs=0), "jobs=0 processes do no work"),
-        (lambda walk: measured(root=Path("/proc")), ""),  # where nobody can write
+        (lambda walk: measured(root=Path("/proc")), "/proc"),  # where nobody can write
     ],
 )
 def test_what_cannot_be_done_is_told_and_registers_nothing(walk, call, says):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from scipy.stats import spearmanr
@@ -148,35 +149,32 @@ def reasons(trial: DesignTrial, block: int, side: int, chosen: Sequence[int]) ->
     """
     wide = data.load("imagenet_samples")
     views = torch.cat([wide.one((2 * trial.number + i) % len(wide), size=side)[0] for i in range(2)])
-    found: dict[str, dict[int, float]] = {n: {} for n in ("effective_rank", "condition", "bearing", "receptive_area")}
-    leaked: dict[str, dict[int, float]] = {"psnr": {}, "fair_psnr": {}}
-    for n in chosen:
+    rows: dict[int, dict[str, float]] = {n: {} for n in chosen}
+    for n, row in rows.items():
         model = trial.design(n)
         for part in (0.0, 0.5, 0.8, 0.95):
             cosine = homeward(model, trial.images, trial.labels, part, trial.number)
             yield f"bearing[step_{n}, at_{part:g}]".replace(".", "p"), cosine
-            if part == 0.8:
-                found["bearing"][n] = cosine
-        found["receptive_area"][n] = area(lambda x, m=model: m.forward_features(x, stages=3), model, views)
-        yield f"receptive_area[step_{n}]", found["receptive_area"][n]
-        leaked["psnr"][n] = metrics.psnr(trial.inverted(model).images, trial.images).item()
+            row |= {"bearing": cosine} if part == 0.8 else {}
+        row["receptive_area"] = area(lambda x, m=model: m.forward_features(x, stages=3), model, views)
+        yield f"receptive_area[step_{n}]", row["receptive_area"]
+        row["psnr"] = metrics.psnr(trial.inverted(model).images, trial.images).item()
         if n in CURVED:
             singular = sensitivity.spectrum(model, trial.images, trial.labels, block=block)
-            found["effective_rank"][n] = sensitivity.effective_rank(singular)
-            found["condition"][n] = sensitivity.condition(singular)
-            yield f"effective_rank[step_{n}]", found["effective_rank"][n]
-            yield f"log10_condition[step_{n}]", math.log10(found["condition"][n])
-            leaked["fair_psnr"][n] = metrics.psnr(trial.calibrated(model), trial.images).item()
+            row["effective_rank"] = sensitivity.effective_rank(singular)
+            row["condition"] = sensitivity.condition(singular)
+            yield f"effective_rank[step_{n}]", row["effective_rank"]
+            yield f"log10_condition[step_{n}]", math.log10(row["condition"])
+            row["fair_psnr"] = metrics.psnr(trial.calibrated(model), trial.images).item()
     # behind the norm a place's channels add up to zero
     last: Settings = dict(indices=1, norm=False, intermediates_only=True)
     others: dict[str, Settings] = {"vit": dict(patch_size=16, position_std=1.0), "swin": {}}
     for name, changes in others.items():
         model = trial.network(f"{name}_cifar", img_size=side, **changes)
         yield f"receptive_area[{name}]", area(lambda x, m=model: m.forward_intermediates(x, **last)[0], model, views)
-    for (name, values), (key, levels) in itertools.product(found.items(), leaked.items()):
-        common = [n for n in values if n in levels]
-        ranks = spearmanr([values[n] for n in common], [levels[n] for n in common])
-        yield f"spearman[{name}, {key}]", ranks.statistic
+    table, found = pd.DataFrame([*rows.values()]), ("effective_rank", "condition", "bearing", "receptive_area")
+    for name, key in itertools.product(found, ("psnr", "fair_psnr")):
+        yield f"spearman[{name}, {key}]", spearmanr(table[[name, key]].dropna()).statistic
 
 
 def homeward(model: nn.Module, image: Tensor, label: Tensor, part: float, seed: int) -> float:

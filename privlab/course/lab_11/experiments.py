@@ -12,7 +12,6 @@ from privlab.attacks.model_inversion import gradient_flow, losses
 from privlab.experiments import Settings, Size, Values, experiment
 from privlab.experiments.victims.private_people import DENSENETS, NETWORKS, ORL, RESNETS, STAGE, People, same
 
-Cut = tuple[tuple[int, int], ...]  # (stage, what its skips are multiplied by)
 STAGES = ["skip_1", "skip_2", "skip_4", "none_left"]
 _DOGS: Settings = dict(  # Figure 5
     stage={**STAGE["paper"], "faces": "stanford_dogs"}, networks=same("resnet_50", "resnet_101", "densenet_121", "densenet_169"),
@@ -82,8 +81,8 @@ def noise(here: People, victim: Callable[[Tensor], Tensor], pictures: int) -> Va
     yield f"attacc[{here.faces}, noise, judge_says]", 100 * here.judge.score(made, targets).accuracy
 
 
-def _cut(network: str, variant: str, people: int) -> Cut:
-    """The stages that a variant is without: one, all, or for skip_last the last one that has skips."""
+def _cut(network: str, variant: str, people: int) -> tuple[tuple[int, int], ...]:
+    """(stage, what its skips are multiplied by) of a variant: of one stage, of all, or for skip_last the last that has some."""
     if variant == "none_left":
         return tuple((stage, 0) for stage in (1, 2, 3, 4))
     if variant != "skip_last":

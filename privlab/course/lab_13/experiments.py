@@ -43,7 +43,6 @@ ROWS = {  # what practitioners do anyway
 }
 KNOWN = ("gaussian", "spread", "sparse", "low_bits", "clipped")  # who knows of these attacks in another way
 SMALL: Settings = dict(model="vit_cifar", changes=dict(embed_dim=224, depth=2, position_std=1.0))
-PRIVATE = dp_sgd.DP(epsilon=50.0, delta=1e-3)
 SOME: Settings = dict(
     levels=[0.01, 0.1], strengths=[1.0], rows=["largest_1_percent", "position_withheld"], embeddings=["fixed_rank_4"], **SMALL,
 )  # fmt: skip
@@ -239,7 +238,7 @@ def training_cost(
     measured = perturbation.measured(models.build(model, seed=pair.seed, **changes))
     defences: dict[str, Defence] = {name: ROWS[name] for name in rows}
     defences |= {f"{way}_1": spent(way, 1.0, measured) for way in ways}
-    defences |= {"dp_sgd": PRIVATE} if private else {}
+    defences |= {"dp_sgd": dp_sgd.DP(epsilon=50.0, delta=1e-3)} if private else {}
     fleets = {name: partial(pair.trained, model, changes, [defence]) for name, defence in defences.items()}
     fleets |= {name: partial(pair.trained, model, {**changes, **EMBEDDINGS[name]}) for name in embeddings}
     for name, train in fleets.items():

@@ -210,9 +210,9 @@ def accuracy(attack: Callable[..., float], said: Answers, **more: Any) -> float:
 def look(said: Answers, epoch: int, epochs: int = 50) -> dict[str, float]:
     """Where a fleet stands after an epoch, by metric.  epochs: of the attacking network's training."""
     train, test = (each.mean().item() for each in said.accuracies(epoch))
-    ratio, network = rates(said.ratios(epoch), said.members), accuracy(by_network, said, epoch=epoch, epochs=epochs)
-    learnt = {"train_acc": train, "task_acc": test, "train_test_gap": train - test}
-    return {**learnt, "attack_acc": network, **{metric: ratio[metric] for metric in ("auc", "tpr_at_fpr_0p01")}}
+    network, ratio = accuracy(by_network, said, epoch=epoch, epochs=epochs), rates(said.ratios(epoch), said.members)
+    learnt = {"train_acc": train, "task_acc": test, "train_test_gap": train - test, "attack_acc": network}
+    return {**learnt, "auc": ratio["auc"], "tpr_at_fpr_0p01": ratio["tpr_at_fpr_0p01"]}
 
 
 def at_one_level(looks: Mapping[str, list[dict[str, float]]]) -> Iterator[tuple[str, str, dict[str, float]]]:
