@@ -15,7 +15,7 @@ import pytest
 
 from privlab.ledger import evidence
 
-REPEATS = 40
+REPEATS = 20
 WALK = f"""
 import time, torch
 from privlab.experiments import Size, experiment
@@ -72,7 +72,7 @@ def processes(root):
 def test_kills_lose_nothing_but_the_repeats_in_the_making(measure, tmp_path):
     draw, root, before = random.Random(4), tmp_path / "disturbed", []
     for kill in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
-        process, there = measure(root, 2), len(before)
+        process, there = measure(root, 1), len(before)
         wait = time.monotonic() + 300  # it imports torch first, which takes a minute where others keep the cores busy
         while len(lines(root)) == there:  # until it is at work
             assert process.poll() is None and time.monotonic() < wait, f"{kill}: no line, status {process.poll()}"

@@ -95,8 +95,8 @@ def parts(trial: Trial, shape: str, attack: str, steps: int, weights: Sequence[f
             image = trial.search(matching(attack, steps, times), model, leak.only(seen[chosen])).images
             pictures += [image] * (times == 1)
             yield from trial.scores(f"{chosen}_layers{TIMES[times]}", image)
-    lengths = {part: leak.only(names).norm.item() for part, names in models.parts.group(model).items()}
-    even = objectives.by_part(model, **{part: 1 / length for part, length in lengths.items()})
+    lengths = {part: leak.only(names).norm for part, names in models.parts.group(model).items()}
+    even = objectives.by_part(model, **{part: 1 / length.item() for part, length in lengths.items()})
     balanced = adaptive.compared(matching(attack, steps), objectives.weighted(objectives.cosine_distance, even))
     yield from trial.scores("balanced", trial.search(balanced, model, leak).images)
     for part, length in lengths.items():
