@@ -1,11 +1,11 @@
 """An experiment: a function of one repeat that yields named numbers, and the sizes at which it can be run.
 
-@experiment("gradient_inversion.architectures", on=Trial.of)
-@Size("smoke", 2, "small networks, 20 steps", networks=SMALL, steps=20)
-@Size("night", 12, "the papers' networks", own=True, networks=PAPER, steps=3_000)
-def architectures(trial, networks, steps):
-    for name in networks:
-        yield f"psnr[cifar10, {name}]", ...
+    @experiment("gradient_inversion.architectures", on=Trial.of)
+    @Size("smoke", 2, "small networks, 20 steps", networks=SMALL, steps=20)
+    @Size("night", 12, "the papers' networks", own=True, networks=PAPER, steps=3_000)
+    def architectures(trial, networks, steps):
+        for name in networks:
+            yield f"psnr[cifar10, {name}]", ...
 
 A repeat is the statistical unit: it has its own photograph, batch, split or people *and* its own weights and noise, all drawn from its
 number, so that repeats are independent. What is compared is yielded by the same repeat, so it is paired.
@@ -20,7 +20,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,21 +65,22 @@ class Size:
 class Experiment:
     """A measurement that can be repeated.
 
-    name: its address, under which its evidence is kept, wherever the function moves.  protocol: raised by hand when what is measured
-    changes; a test holds a repeat at smoke, the canary, against its committed values.
-    measure: called with a repeat's number, the settings of a size, and the device where it takes one.  data: the sets that it reads.
+    name: its address, under which its evidence is kept, wherever the function moves.
+    protocol: raised by hand when what is measured changes; a test holds a repeat at smoke, the canary, against its committed values.
+    function, on: see `experiment`.  data: the sets that it reads.
     """
 
     name: str
     protocol: int
-    measure: Callable[..., Values]
+    function: Callable[..., Values]
+    on: Callable[..., Any] | None
     sizes: Mapping[str, Size]
     data: Sequence[str]
 
     @property
     def takes_device(self) -> bool:
         """Whether it computes where it is told to; on the CPU otherwise."""
-        return "device" in inspect.signature(self.measure).parameters
+        return self.on is not None or "device" in inspect.signature(self.function).parameters
 
     def size(self, name: str) -> Size:
         """Raises ValueError for a size that this experiment does not have."""
@@ -92,10 +93,16 @@ class Experiment:
         parts = [self.name, self.protocol, self.size(size).settings, {name: _hash(name) for name in self.data}]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
+    def measure(self, repeat: int, device: str = "cpu", **settings: Any) -> Values:
+        """The values of one repeat at these settings, as they are measured."""
+        if self.on:
+            takes = inspect.signature(self.function).parameters
+            made = self.on(repeat, device=device, **{k: v for k, v in settings.items() if k not in takes})
+            return self.function(made, **{k: v for k, v in settings.items() if k in takes})
+        return self.function(repeat, **settings, **({"device": device} if self.takes_device else {}))
+
     def __call__(self, repeat: int, size: str, device: str = "cpu") -> Values:
-        """The values of one repeat, as they are measured."""
-        more = {"device": device} if self.takes_device else {}
-        return self.measure(repeat, **self.size(size).settings, **more)
+        return self.measure(repeat, device, **self.size(size).settings)
 
     def collected(
         self, repeat: int, size: str, device: str = "cpu", watch: Callable[[Values], Values] = iter
@@ -111,8 +118,7 @@ class Experiment:
             if name.startswith("picture["):
                 images[name] = value.cpu()
             else:
-                exact = name.startswith("psnr[") and value == math.inf
-                values[name] = EXACT_PSNR if exact else float(value)
+                values[name] = EXACT_PSNR if name.startswith("psnr[") and value == math.inf else float(value)
         return values, images
 
 
@@ -129,19 +135,11 @@ def experiment(
     """
 
     def register(sized: tuple[Any, ...]) -> Experiment:
-        *sizes, measure = sized
-        call = measure if on is None else partial(_measured_on, on, measure)
-        _REGISTRY[name] = Experiment(name, protocol, call, {size.name: size for size in sizes}, data)
+        *sizes, function = sized
+        _REGISTRY[name] = Experiment(name, protocol, function, on, {size.name: size for size in sizes}, data)
         return _REGISTRY[name]
 
     return register
-
-
-def _measured_on(
-    on: Callable[..., Any], measure: Callable[..., Values], repeat: int, device: str = "cpu", **settings: Any
-) -> Values:
-    own = {name: settings.pop(name) for name in inspect.signature(measure).parameters if name in settings}
-    return measure(on(repeat, device=device, **settings), **own)
 
 
 def names(pattern: str = "*") -> list[str]:

@@ -16,11 +16,6 @@ from privlab.experiments.protocol import Values
 from privlab.leak import Leak, observe
 
 
-def photographs(name: str) -> data.Images:
-    """The set that photographs under attack are taken from: the test split where there is one."""
-    return data.load(name, "test" if "test" in data.sources.splits(name) else "train")
-
-
 @cache
 def mean_photograph(name: str = "cifar10") -> Tensor:
     """The mean of a set's train split, which is public: (1, channels, height, width) in [0, 1]."""
@@ -63,11 +58,11 @@ class Trial:
         cls, number: int, name: str = "cifar10", places: Sequence[int] | None = None, side: int | None = None,
         device: str = "cpu", size: int = 1,
     ) -> Self:  # fmt: skip
-        """places: of the photographs in their set, counted round; its `number` if not given.  side: pixels to resize them to.
+        """places: of the photographs in their set (its test split where there is one), counted round; its `number` if not given.
 
-        size: of a batch of different classes, which repeats 1,000 apart share.
+        side: pixels to resize them to.  size: of a batch of different classes, which repeats 1,000 apart share.
         """
-        source = photographs(name)
+        source = data.load(name, "test" if "test" in data.sources.splits(name) else "train")
         if size > 1:
             first: dict[int, int] = {}  # class -> where the first of it lies, from a place of this number's own on
             for at in range(10 * number, 10 * number + 1_000):

@@ -5,9 +5,6 @@ import torch
 
 from privlab import data
 from privlab.course.lab_03 import experiments as measured
-from privlab.experiments.victims.shadow_fleets import FAMILIES
-
-SMALL = dict(epochs=1, batch_size=25)
 
 
 @pytest.fixture(scope="module")
@@ -15,18 +12,11 @@ def game():
     return measured.game(0, data.attributes.load("cifar10"), 400, "animal", "class")
 
 
-@pytest.fixture(scope="module")
-def swin(game):
-    return game.victim(FAMILIES["small"]["swin"], SMALL)
-
-
 def test_a_repeat_has_four_parts_of_its_own(game):
-    other = measured.game(1, data.attributes.load("cifar10"), 400, "animal", "class")
+    other, pilot = (measured.game(n, data.attributes.load("cifar10"), 400, "animal", "class") for n in (1, -1))
     places = torch.cat(game.parts)
     assert len(places.unique()) == len(places) == 400 and not game.photos.pixels.equal(other.photos.pixels)
-    assert (
-        game.seed != other.seed and measured.game(-1, data.attributes.load("cifar10"), 400, "animal", "class").seed > 0
-    )
+    assert game.seed != other.seed and pilot.seed > 0
 
 
 def test_a_probe_reads_what_is_there_and_nothing_else(game):

@@ -15,13 +15,14 @@ import pytest
 
 from privlab.ledger import evidence
 
-WALK = """
+REPEATS = 20
+WALK = f"""
 import time, torch
 from privlab.experiments import Size, experiment
 
 @experiment("walking.walk", data=())
 @Size("smoke", 1, "invented")
-@Size("class", REPEATS, "invented", seconds=0.3)
+@Size("class", {REPEATS}, "invented", seconds=0.3)
 def walk(repeat, seconds=0.0):
     time.sleep(seconds)
     yield "psnr[a]", torch.randn((), generator=torch.Generator().manual_seed(repeat))
@@ -30,11 +31,11 @@ SITE = "import privlab.course as room\nroom.__path__.append({place!r})\n"  # of 
 
 
 @pytest.fixture
-def measure(tmp_path, repeats):
+def measure(tmp_path):
     """measure(root, jobs): the command at work on an experiment of this test, its evidence in this folder."""
     place = tmp_path / "place"
     (place / "lab_99").mkdir(parents=True)
-    (place / "lab_99" / "experiments.py").write_text(WALK.replace("REPEATS", str(repeats)))
+    (place / "lab_99" / "experiments.py").write_text(WALK)
     (place / "sitecustomize.py").write_text(SITE.format(place=str(place)))
     paths = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
 
@@ -67,30 +68,24 @@ def processes(root):
     return [process for process in psutil.process_iter() if works(process)]
 
 
-@pytest.mark.parametrize(
-    ("kills", "jobs", "repeats"),
-    [
-        pytest.param(3, 1, 20, marks=pytest.mark.check),
-        pytest.param(20, 2, 190, marks=pytest.mark.weekly),
-    ],
-)
-def test_kills_lose_nothing_but_the_repeats_in_the_making(kills, jobs, repeats, measure, tmp_path):
-    draw, root, before = random.Random(kills + jobs), tmp_path / "disturbed", []
-    for kill in range(kills):
-        process, there = measure(root, jobs), len(before)
+@pytest.mark.check
+def test_kills_lose_nothing_but_the_repeats_in_the_making(measure, tmp_path):
+    draw, root, before = random.Random(4), tmp_path / "disturbed", []
+    for kill in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+        process, there = measure(root, 1), len(before)
         wait = time.monotonic() + 300  # it imports torch first, which takes a minute where others keep the cores busy
         while len(lines(root)) == there:  # until it is at work
-            assert process.poll() is None and time.monotonic() < wait, f"kill {kill}: no line, status {process.poll()}"
+            assert process.poll() is None and time.monotonic() < wait, f"{kill}: no line, status {process.poll()}"
             time.sleep(0.02)
         time.sleep(draw.uniform(0, 1))
-        process.send_signal([signal.SIGKILL, signal.SIGTERM, signal.SIGINT][kill % 3])
+        process.send_signal(kill)
         process.wait(30)
         after = lines(root)
         assert after[:there] == before and len(after) > there  # nothing is gone, and each call gained something
         before = after
     assert not psutil.wait_procs(processes(root), timeout=30)[1]  # a worker ends with the process that it works for
-    both = [measure(tmp_path / "shared", each) for each in (1, jobs)]  # two at a time share the repeats
-    assert [process.wait(300) for process in (measure(root, jobs), *both)] == [0, 0, 0]
+    both = [measure(tmp_path / "shared", jobs) for jobs in (1, 2)]  # two at a time share the repeats
+    assert [process.wait(300) for process in (measure(root, 2), *both)] == [0, 0, 0]
     disturbed, shared = ({row["repeat"]: row["values"] for row in lines(each)} for each in (root, tmp_path / "shared"))
-    assert disturbed == shared and sorted(disturbed) == list(range(repeats))
-    assert len(lines(root)) == len(lines(tmp_path / "shared")) == repeats  # each of them once
+    assert disturbed == shared and sorted(disturbed) == list(range(REPEATS))
+    assert len(lines(root)) == len(lines(tmp_path / "shared")) == REPEATS  # each of them once

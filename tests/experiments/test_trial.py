@@ -12,7 +12,8 @@ from privlab.experiments.trial import Trial, mean_photograph
 
 def test_a_guess_is_made_of_public_photographs_alone():
     public = data.load("cifar10")
-    torch.testing.assert_close(mean_photograph()[0], public.pixels.double().mean(0).float() / 255)
+    rows = public.pixels[:, :, ::8]  # some, as all are a gigabyte
+    torch.testing.assert_close(mean_photograph()[0, :, ::8], rows.double().mean(0).float() / 255)
     trial = Trial.of(2_019)
     assert not (public.pixels[:5_000] == (trial.images * 255).round().to(torch.uint8)).all((1, 2, 3)).any()
     values = dict(trial.guesses("vit, "))

@@ -15,16 +15,7 @@ from privlab.ledger.comparison import names
 STAND_INS = {"vit_base_patch16_224": "vit_small_patch32_224"}  # at smoke an experiment may have a smaller network
 
 NOT_AT_A_COMMITTED_SIZE = {
-    "night has more networks and more defences; test_private_people.py measures them": [
-        "koh2024.figure3.efficientnet_small", "koh2024.figure3.four_small", "koh2024.table9.dp_small",
-        "koh2024.table9.rolss_plus_small", "koh2024.table8.complements_bido_small", "koh2024.table5.rolss_over_bido_small",
-        "koh2024.table5.tts_over_bido_small", "koh2024.table5.ssf_over_bido_small", "koh2024.table9.best_of_ours_small",
-        "koh2024.figure7.vit_small",
-    ],
     "night has one more part of a ViT": ["zhang2024.table6.attention_over_norm.best_of_three"],
-    "class has more ways to spend a budget, and more swaps; test_defences.py measures them": [
-        "zhang2024.figure11.batchnorm", "zhang2024.figure11.resnets_stem",
-    ],
 }  # fmt: skip
 ELSEWHERE = {claim for claims in NOT_AT_A_COMMITTED_SIZE.values() for claim in claims}
 

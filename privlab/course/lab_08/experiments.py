@@ -15,11 +15,9 @@ from torch import Tensor, func, nn
 
 from privlab import data, metrics, models, training
 from privlab.attacks.gradient_inversion import GradientMatching, adaptive, closed_form, objectives
-from privlab.experiments import Size, Trial, experiment, tiled
-from privlab.experiments.protocol import Settings, Values
+from privlab.experiments import Settings, Size, Trial, Values, experiment, tiled
 from privlab.experiments.victims import batches
 from privlab.experiments.victims.designs import matching
-from privlab.leak import Leak
 
 PARTS = ("stem", "attention", "mlp", "norm", "head")
 THIRDS = ("first", "middle", "last")
@@ -29,9 +27,8 @@ SHAPES: dict[str, tuple[str, Settings]] = {
     "vit_b": ("vit_base_patch16_224", dict(img_size=32, patch_size=4, num_classes=10)),
 }
 TIMES = {1.0: "", 0.1: ", tenth_weight", 10.0: ", tenfold_weight"}  # of the regularisation weight -> end of a name
-FEW = "a small untrained ViT (three blocks of width 224), 8 steps"
-SOME = "a small untrained ViT (three blocks of width 224), {} steps of a shorter attack"
-STOCK = "an untrained ViT-{} with patches of 4 pixels, {} steps{}, position embedding of standard deviation 1"
+OURS = "a small untrained ViT (three blocks of width 224)"
+STOCK = "an untrained ViT-{} with patches of 4 pixels, {}, position embedding of standard deviation 1"
 SMALL: Settings = dict(shape="three_blocks", attack="annealed", weights=[1.0, 0.1])
 PAPERS: Settings = dict(attack="inverting_gradients", weights=[1.0, 0.1, 10.0])
 ROWS = ("all", "without_first", "without_middle", "without_last", "attention", "mlp")
@@ -60,21 +57,14 @@ def selections(model: nn.Module) -> dict[str, list[str]]:
     }
 
 
-def balanced(search: GradientMatching, model: nn.Module, leak: Leak) -> GradientMatching:
-    """The same search, each part of the gradient brought to the same length."""
-    factors = {part: 1 / leak.only(names).norm.item() for part, names in models.parts.group(model).items()}
-    distance = objectives.weighted(objectives.cosine_distance, objectives.by_part(model, **factors))
-    return adaptive.compared(search, distance)
-
-
 def curvature(model: Any, seed: int) -> float:
     """Mean curvature of the cosine distance over all gradients, along four random directions from a grey image.
 
     The attacker can compute it: they have the model. A weight on smoothness is to be taken in units of it.
     """
-    like = next(model.parameters())
-    x, label = model.normalise(like.new_full((1, 3, 32, 32), 0.5)), torch.zeros(1, dtype=torch.long, device=like.device)
     weights = {name: p.detach() for name, p in model.named_parameters()}
+    like = next(iter(weights.values()))
+    x, label = model.normalise(like.new_full((1, 3, 32, 32), 0.5)), like.new_zeros(1, dtype=torch.long)
 
     def sent(x: Tensor) -> dict[str, Tensor]:
         return func.grad(lambda w: F.cross_entropy(func.functional_call(model, w, (x,)), label))(weights)
@@ -91,10 +81,10 @@ def curvature(model: Any, seed: int) -> float:
 
 
 @experiment("tracing_the_source.parts", on=Trial.unseen)
-@Size("smoke", 2, FEW, steps=8, **SMALL)
-@Size("class", 8, SOME.format(120), steps=120, **SMALL)
-@Size("night", 6, STOCK.format("S", "1,000", ""), shape="vit_s", steps=1_000, **PAPERS)
-@Size("gpu", 8, STOCK.format("B", "3,000", ""), shape="vit_b", steps=3_000, **PAPERS)
+@Size("smoke", 2, f"{OURS}, 8 steps", steps=8, **SMALL)
+@Size("class", 8, f"{OURS}, 120 steps of a shorter attack", steps=120, **SMALL)
+@Size("night", 6, STOCK.format("S", "1,000 steps"), shape="vit_s", steps=1_000, **PAPERS)
+@Size("gpu", 8, STOCK.format("B", "3,000 steps"), shape="vit_b", steps=3_000, **PAPERS)
 def parts(trial: Trial, shape: str, attack: str, steps: int, weights: Sequence[float]) -> Values:
     """Zhang et al. 2024, Table 6: the same search with all gradients and with one part alone, at several regularisation weights."""
     yield from trial.guesses()
@@ -105,10 +95,12 @@ def parts(trial: Trial, shape: str, attack: str, steps: int, weights: Sequence[f
             image = trial.search(matching(attack, steps, times), model, leak.only(seen[chosen])).images
             pictures += [image] * (times == 1)
             yield from trial.scores(f"{chosen}_layers{TIMES[times]}", image)
-    even = trial.search(balanced(matching(attack, steps), model, leak), model, leak)
-    yield from trial.scores("balanced", even.images)
-    for part, names in models.parts.group(model).items():
-        yield f"share_of_square[{part}]", (leak.only(names).norm / leak.norm).item() ** 2
+    lengths = {part: leak.only(names).norm for part, names in models.parts.group(model).items()}
+    even = objectives.by_part(model, **{part: 1 / length.item() for part, length in lengths.items()})
+    balanced = adaptive.compared(matching(attack, steps), objectives.weighted(objectives.cosine_distance, even))
+    yield from trial.scores("balanced", trial.search(balanced, model, leak).images)
+    for part, length in lengths.items():
+        yield f"share_of_square[{part}]", (length / leak.norm).item() ** 2
     for part, form in {"stem": closed_form.patch_embedding, "attention": closed_form.subspace}.items():
         yield from trial.scores(f"{part}_closed_form", form(model, leak.only(seen[part])).clamped)
     yield "picture[photograph_all_and_parts]", tiled([pictures])
@@ -120,8 +112,8 @@ def reached(trial: Trial, attack: GradientMatching, model: nn.Module, names: lis
 
 
 @experiment("tracing_the_source.best_weights", on=Trial.unseen)
-@Size("smoke", 1, FEW, shape="three_blocks", steps=8, weights=[1.0, 0.1], chosen=["attention", "mlp"])
-@Size("night", 4, STOCK.format("S", 300, " of a shorter attack"), first=1100,
+@Size("smoke", 1, f"{OURS}, 8 steps", shape="three_blocks", steps=8, weights=[1.0, 0.1], chosen=["attention", "mlp"])
+@Size("night", 4, STOCK.format("S", "300 steps of a shorter attack"), first=1100,
     shape="vit_s", steps=300, weights=[1.0, 0.1, 10.0], chosen=["attention", "mlp", "norm"])  # fmt: skip
 def best_weights(trial: Trial, shape: str, steps: int, weights: Sequence[float], chosen: Sequence[str]) -> Values:
     """Parts of a ViT, each at the weight on smoothness that suits it: the best by the truth, and that which does best on a photograph of
@@ -142,8 +134,9 @@ def best_weights(trial: Trial, shape: str, steps: int, weights: Sequence[float],
 
 
 @experiment("tracing_the_source.depth", on=Trial.unseen)
-@Size("smoke", 2, FEW, steps=8, images=64, epochs=2)
-@Size("class", 8, SOME.format(60) + "; trained for 3 epochs on 800 images", steps=60, images=800, epochs=3)
+@Size("smoke", 2, f"{OURS}, 8 steps", steps=8, images=64, epochs=2)
+@Size("class", 8, f"{OURS}, 60 steps of a shorter attack; trained for 3 epochs on 800 images",
+    steps=60, images=800, epochs=3)  # fmt: skip
 def depth(trial: Trial, steps: int, images: int, epochs: int) -> Values:
     """A third of the blocks withheld, or sent alone; attention or MLP alone: on a fresh and on a trained victim, by two distances."""
     yield from trial.guesses("depth, ")

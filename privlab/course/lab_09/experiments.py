@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from scipy.stats import spearmanr
@@ -13,8 +14,8 @@ from torch import Tensor, nn
 
 from privlab import data, metrics
 from privlab.attacks.gradient_inversion import GaussNewton, adaptive, objectives, sensitivity
-from privlab.experiments.protocol import Settings, Size, Values, experiment
-from privlab.experiments.trial import relative_residual, tiled
+from privlab.experiments import Settings, Size, Values, experiment, tiled
+from privlab.experiments.trial import relative_residual
 from privlab.experiments.victims import designs
 from privlab.experiments.victims.designs import SCORES, DesignTrial, matching
 from privlab.leak import Leak, observe
@@ -22,9 +23,7 @@ from privlab.models import morph
 
 ALL = [*morph.STEPS]
 CURVED = [1, 4, 8, 9, 10, 12, 14]  # what takes longer is asked of these
-NIGHT = [1, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14]
 AROUND_GELU = [8, 9, 10]
-JUMPS = [3, 4, 11, 12]  # before and behind each
 PATIENT = (8, 9, 10)  # searched for longer, where the search is short
 QUARTER: Settings = dict(attack="annealed", width=0.25, depths=[1, 1, 1, 1])
 SMALL = "a quarter of the channels, one block a stage"
@@ -43,7 +42,8 @@ def by_tensor(leak: Leak) -> objectives.Objective:
 @experiment("fourteen_steps.steps", on=designs.trial)
 @Size("smoke", 1, f"{SMALL}, 2 steps", steps=2, public=1, patience=4, chosen=ALL, **QUARTER)
 @Size("class", 8, f"{SMALL}, 60 steps and 400", steps=60, patience=400, chosen=ALL, **QUARTER)
-@Size("night", 8, f"{PAPERS}, eleven of the steps, {ONE_EACH}", own=True, patience=3_000, chosen=NIGHT, **FULL)
+@Size("night", 8, f"{PAPERS}, eleven of the steps, {ONE_EACH}", own=True, patience=3_000,
+    chosen=[1, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14], **FULL)  # fmt: skip
 @Size("gpu", 8, f"{PAPERS}, {ONE_EACH}", own=True, patience=3_000, chosen=ALL, **FULL)
 @Size("paper", 10, PAPERS, own=True, patience=3_000, chosen=ALL, **FULL)
 def steps(trial: DesignTrial, patience: int, chosen: Sequence[int]) -> Values:
@@ -69,7 +69,7 @@ def jumps(trial: DesignTrial) -> Values:
     """Table 8 once more, at two of the three jumps that the paper names: to patches (steps 3 and 4), and to LayerNorm (11 and 12)."""
     yield from trial.guesses("cifar10, ", SCORES)
     images = [trial.images]
-    for n in JUMPS:
+    for n in (3, 4, 11, 12):  # before and behind each
         images.append(trial.inverted(trial.design(n)).images)
         yield from trial.scores(f"step_{n}", images[-1], SCORES)
     yield "picture[photograph_and_steps]", tiled([images])
@@ -118,7 +118,6 @@ def weightless(trial: DesignTrial) -> Values:
 @experiment("fourteen_steps.searches", on=designs.trial)
 @Size("smoke", 1, f"{SMALL}, 2 steps", steps=2, public=1, passes=8, **QUARTER)
 @Size("class", 8, f"{SMALL}, 60 steps, 120 passes", steps=60, passes=120, **QUARTER)
-@Size("gpu", 8, "the paper's networks, 3,000 steps, 6,000 passes", passes=6_000, **FULL)
 def searches(trial: DesignTrial, passes: int) -> Values:
     """The same steps by other searches: Adam at a fair weight of smoothness, and Gauss-Newton; and how far a grey image's gradient is."""
     yield from trial.guesses("cifar10, ", SCORES)
@@ -142,7 +141,6 @@ def searches(trial: DesignTrial, passes: int) -> Values:
 @Size("smoke", 1, f"five of the steps, {SMALL}, 2 steps",
     steps=2, public=1, block=16, side=64, chosen=[1, 8, 9, 10, 14], **QUARTER)  # fmt: skip
 @Size("class", 8, f"{SMALL}, 60 steps, squares of 4 x 4 pixels", steps=60, block=4, side=224, chosen=ALL, **QUARTER)
-@Size("gpu", 8, PAPERS, block=4, side=224, chosen=ALL, **FULL)
 def reasons(trial: DesignTrial, block: int, side: int, chosen: Sequence[int]) -> Values:
     """What may explain the table: how well gradients tell images apart, whether downhill leads home, how far a network sees.
 
@@ -151,35 +149,32 @@ def reasons(trial: DesignTrial, block: int, side: int, chosen: Sequence[int]) ->
     """
     wide = data.load("imagenet_samples")
     views = torch.cat([wide.one((2 * trial.number + i) % len(wide), size=side)[0] for i in range(2)])
-    found: dict[str, dict[int, float]] = {n: {} for n in ("effective_rank", "condition", "bearing", "receptive_area")}
-    leaked: dict[str, dict[int, float]] = {"psnr": {}, "fair_psnr": {}}
-    for n in chosen:
+    rows: dict[int, dict[str, float]] = {n: {} for n in chosen}
+    for n, row in rows.items():
         model = trial.design(n)
         for part in (0.0, 0.5, 0.8, 0.95):
             cosine = homeward(model, trial.images, trial.labels, part, trial.number)
             yield f"bearing[step_{n}, at_{part:g}]".replace(".", "p"), cosine
-            if part == 0.8:
-                found["bearing"][n] = cosine
-        found["receptive_area"][n] = area(lambda x, m=model: m.forward_features(x, stages=3), model, views)
-        yield f"receptive_area[step_{n}]", found["receptive_area"][n]
-        leaked["psnr"][n] = metrics.psnr(trial.inverted(model).images, trial.images).item()
+            row |= {"bearing": cosine} if part == 0.8 else {}
+        row["receptive_area"] = area(lambda x, m=model: m.forward_features(x, stages=3), model, views)
+        yield f"receptive_area[step_{n}]", row["receptive_area"]
+        row["psnr"] = metrics.psnr(trial.inverted(model).images, trial.images).item()
         if n in CURVED:
             singular = sensitivity.spectrum(model, trial.images, trial.labels, block=block)
-            found["effective_rank"][n] = sensitivity.effective_rank(singular)
-            found["condition"][n] = sensitivity.condition(singular)
-            yield f"effective_rank[step_{n}]", found["effective_rank"][n]
-            yield f"log10_condition[step_{n}]", math.log10(found["condition"][n])
-            leaked["fair_psnr"][n] = metrics.psnr(trial.calibrated(model), trial.images).item()
+            row["effective_rank"] = sensitivity.effective_rank(singular)
+            row["condition"] = sensitivity.condition(singular)
+            yield f"effective_rank[step_{n}]", row["effective_rank"]
+            yield f"log10_condition[step_{n}]", math.log10(row["condition"])
+            row["fair_psnr"] = metrics.psnr(trial.calibrated(model), trial.images).item()
     # behind the norm a place's channels add up to zero
     last: Settings = dict(indices=1, norm=False, intermediates_only=True)
     others: dict[str, Settings] = {"vit": dict(patch_size=16, position_std=1.0), "swin": {}}
     for name, changes in others.items():
         model = trial.network(f"{name}_cifar", img_size=side, **changes)
         yield f"receptive_area[{name}]", area(lambda x, m=model: m.forward_intermediates(x, **last)[0], model, views)
-    for (name, values), (key, levels) in itertools.product(found.items(), leaked.items()):
-        common = [n for n in values if n in levels]
-        ranks = spearmanr([values[n] for n in common], [levels[n] for n in common])
-        yield f"spearman[{name}, {key}]", ranks.statistic
+    table, found = pd.DataFrame([*rows.values()]), ("effective_rank", "condition", "bearing", "receptive_area")
+    for name, key in itertools.product(found, ("psnr", "fair_psnr")):
+        yield f"spearman[{name}, {key}]", spearmanr(table[[name, key]].dropna()).statistic
 
 
 def homeward(model: nn.Module, image: Tensor, label: Tensor, part: float, seed: int) -> float:

@@ -10,8 +10,7 @@ import torch
 from torch import nn
 
 from privlab import data
-from privlab.experiments import Size, experiment, tiled
-from privlab.experiments.protocol import Settings, Values
+from privlab.experiments import Settings, Size, Values, experiment, tiled
 from privlab.experiments.victims import designs, shadow_fleets
 from privlab.experiments.victims.designs import SCORES, DesignTrial
 from privlab.experiments.victims.shadow_fleets import RECIPE
@@ -38,18 +37,17 @@ QUARTER: Settings = dict(width=0.25, depths=[1, 1, 1, 1])
 EIGHTH: Settings = dict(width=0.125, depths=[1, 1, 1, 1])
 SMALL = "a quarter of the channels, one block a stage"
 PAPERS: Settings = dict(attack="inverting_gradients")
-SEARCHES = (
-    Size("smoke", 1, f"{SMALL}, 2 steps", attack="annealed", steps=2, public=1, **QUARTER),
-    Size("class", 8, f"{SMALL}, 60 steps", attack="annealed", steps=60, **QUARTER),
-    Size("night", 20, f"{SMALL}, the paper's search with 1,000 steps", steps=1_000, **PAPERS, **QUARTER),
-    Size("gpu", 8, "full networks, 1,000 steps", steps=1_000, **PAPERS),
-    Size("paper", 10, "full networks, 3,000 steps; the paper does not name the network", steps=3_000, **PAPERS),
-)
 
 
 def searched(measure: Any) -> Any:
     """A measurement at the sizes that all searches of this lab have."""
-    return (*SEARCHES, measure)
+    return (
+        Size("smoke", 1, f"{SMALL}, 2 steps", attack="annealed", steps=2, public=1, **QUARTER),
+        Size("class", 8, f"{SMALL}, 60 steps", attack="annealed", steps=60, **QUARTER),
+        Size("night", 20, f"{SMALL}, the paper's search with 1,000 steps", steps=1_000, **PAPERS, **QUARTER),
+        Size("paper", 10, "full networks, 3,000 steps; the paper does not name the network", steps=3_000, **PAPERS),
+        measure,
+    )
 
 
 @experiment("micro_designs.activations", on=designs.trial)
@@ -82,11 +80,11 @@ def stems(trial: DesignTrial) -> Values:
         yield from trial.scores(f"step_{step}, {name}", trial.inverted(model).images, SCORES)
         fair[step, name] = trial.calibrated(model)
         yield from trial.scores(f"fair, step_{step}, {name}", fair[step, name], SCORES)
-    means, stride = (trial.design(9, **STEMS["conv_stem"]) for _ in range(2))
-    means.stem.pool, means.stem.conv.stride = nn.AvgPool2d(3, 2, 1), (2, 2)
-    stride.stem.pool, stride.stem.conv.stride = nn.Identity(), (4, 4)
     rungs = {"maxima": fair[9, "conv_stem"]}
-    rungs |= {name: trial.calibrated(model) for name, model in {"means": means, "stride": stride}.items()}
+    for name, pool, stride in (("means", nn.AvgPool2d(3, 2, 1), (2, 2)), ("stride", nn.Identity(), (4, 4))):
+        model = trial.design(9, **STEMS["conv_stem"])
+        model.stem.pool, model.stem.conv.stride = pool, stride
+        rungs[name] = trial.calibrated(model)
     rungs["patches"] = fair[9, "patchify"]
     for name, image in rungs.items():
         yield from trial.scores(f"stem, {name}", image, SCORES)
@@ -117,11 +115,10 @@ def modes(trial: DesignTrial) -> Values:
         "none": (without_norms(trial.design(11)), ()),
         "ln_withheld": (layered, [name for name, _ in layered.named_parameters() if "norm" in name]),
     }
-    images = [trial.images]
-    for name, (model, hide) in networks.items():
-        images.append(trial.calibrated(model, hide))
-        yield from trial.scores(f"norm, {name}", images[-1], SCORES)
-    yield "picture[norms]", tiled([images])
+    images = {name: trial.calibrated(model, hide) for name, (model, hide) in networks.items()}
+    for name, image in images.items():
+        yield from trial.scores(f"norm, {name}", image, SCORES)
+    yield "picture[norms]", tiled([[trial.images, *images.values()]])
 
 
 def without_norms(model: nn.Module) -> nn.Module:
@@ -189,9 +186,9 @@ def membership(
 
     A repeat is a draw of images with a small fleet of its own for each design.
     """
-    sample, looks = shadow_fleets.draw(repeat, images, models), {}
+    sample, looks = shadow_fleets.draw(repeat, images, models, device=device), {}
     for name, changes in MEMBERS.items():
-        said = shadow_fleets.answers(("morph_9", {**shape, **changes}), sample, recipe, every, device)
+        said = shadow_fleets.answers(("morph_9", {**shape, **changes}), sample, recipe, every)
         yield from said.knows(name)
         looks[name] = [shadow_fleets.look(said, epoch) for epoch in sorted(said.logits)]
     for metric, kind, matched in shadow_fleets.at_one_level(looks):

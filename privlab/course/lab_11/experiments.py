@@ -9,14 +9,11 @@ from torch import Tensor
 
 from privlab import models
 from privlab.attacks.model_inversion import gradient_flow, losses
-from privlab.experiments import Size, experiment
-from privlab.experiments.protocol import Settings, Values
+from privlab.experiments import Settings, Size, Values, experiment
 from privlab.experiments.victims import private_people
 from privlab.experiments.victims.private_people import DENSENETS, NETWORKS, ORL, RESNETS, STAGE, People, same
 
-Cut = tuple[tuple[int, int], ...]  # (stage, what its skips are multiplied by)
 STAGES = ["skip_1", "skip_2", "skip_4", "none_left"]
-_OURS = same("resnet", "resnet_shallow", "resnet_deep", "resnet_wide", "densenet")
 _DOGS: Settings = dict(  # Figure 5
     stage={**STAGE["paper"], "faces": "stanford_dogs"}, networks=same("resnet_50", "resnet_101", "densenet_121", "densenet_169"),
     variants=["skip_4"], plain=[], stops=[20, 40, 60], pictures=0,
@@ -29,10 +26,8 @@ _DOGS: Settings = dict(  # Figure 5
 @Size("class", 8, f"a narrow ResNet-18 and others, 30 epochs; {ORL}", first=20,
     stage=STAGE["class"], networks=same("resnet"), variants=STAGES, plain=["vgg", "resnet_fine"], stops=[4, 8], pictures=20)  # fmt: skip
 @Size("night", 16, f"four narrow ResNets, a DenseNet, an EfficientNet and a VGG, 40 epochs; {ORL}",
-    stage=STAGE["night"], networks=_OURS, variants=STAGES, plain=["vgg", "resnet_fine"], stops=[2, 4, 6, 8, 10, 15, 20], pictures=20,
-    others=same("efficientnet"))  # fmt: skip
-@Size("gpu", 5, "ResNet-18 and 50, 64 pixels; draws of 20 of ORL's 40 people", pictures=20,
-    stage=STAGE["gpu"], networks=same("resnet_18", "resnet_50"), variants=STAGES, plain=["vgg_16"], stops=[10, 20])  # fmt: skip
+    stage=STAGE["night"], networks=same("resnet", "resnet_shallow", "resnet_deep", "resnet_wide", "densenet"), variants=STAGES,
+    plain=["vgg", "resnet_fine"], stops=[2, 4, 6, 8, 10, 15, 20], pictures=20, others=same("efficientnet"))  # fmt: skip
 @Size("paper", 3, "FaceScrub, the paper's networks and StyleGAN", own=True,
     stage=STAGE["paper"], networks=same(*RESNETS, *DENSENETS), variants=STAGES[:3], plain=["vgg_16", "vgg_19"], stops=[20, 40, 60],
     pictures=20, others=dict(efficientnet="efficientnet_b0"), more=[_DOGS])  # fmt: skip
@@ -118,8 +113,8 @@ def noise(here: People, victim: Callable[[Tensor], Tensor], pictures: int) -> Va
     yield f"attacc[{here.faces}, noise, judge_says]", 100 * here.judge.score(made, targets).accuracy
 
 
-def _cut(network: str, variant: str, people: int) -> Cut:
-    """The stages that a variant is without: one, all, or for skip_last the last one that has skips."""
+def _cut(network: str, variant: str, people: int) -> tuple[tuple[int, int], ...]:
+    """(stage, what its skips are multiplied by) of a variant: of one stage, of all, or for skip_last the last that has some."""
     if variant == "none_left":
         return tuple((stage, 0) for stage in (1, 2, 3, 4))
     if variant != "skip_last":
@@ -132,8 +127,6 @@ def _cut(network: str, variant: str, people: int) -> Cut:
 @Size("smoke", 2, "8 people, 8 epochs", stage=STAGE["smoke"], network="tiny", epochs=2)
 @Size("class", 8, "a narrow ResNet-18 and a narrow RepVGG-A0, trained for seconds",
     stage=STAGE["class"], network="resnet", epochs=4)  # fmt: skip
-@Size("paper", 3, "ResNet-101 and RepVGG-A0 on FaceScrub",
-    own=True, stage=STAGE["paper"], network="resnet_101", epochs=100)  # fmt: skip
 def identities(here: People, network: str, epochs: int) -> Values:
     """What needs no statistics: a gradient's two parts at a block, and a RepVGG beside the plain network it folds into, in float64."""
     how = replace(here.recipe, epochs=epochs, warmup_epochs=1)

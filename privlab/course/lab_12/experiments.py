@@ -11,8 +11,7 @@ from privlab import data
 from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import evaluation, gans
 from privlab.defences import architecture, dp_sgd, regularisers
-from privlab.experiments import Size, experiment, tiled
-from privlab.experiments.protocol import Settings, Values
+from privlab.experiments import Settings, Size, Values, experiment, tiled
 from privlab.experiments.victims import private_people
 from privlab.experiments.victims.private_people import DENSENETS, ORL, RESNETS, STAGE, People, Reconstruction, same
 from privlab.training import RECIPES, Recipe
@@ -56,8 +55,6 @@ def kinds(recipe: Recipe, full: int) -> dict[str, Settings]:
 @Size("night", 16, f"four narrow ResNets (0.3 to 2.8 M parameters), 40 epochs; {ORL}",
     stage=STAGE["night"], networks=same("resnet", "resnet_shallow", "resnet_deep", "resnet_wide"), which=ALL,
     stops=[2, 4, 6, 8, 10, 15, 20])  # fmt: skip
-@Size("gpu", 5, "ResNet-18, 64 pixels, 40 epochs, eigenfaces; draws of 20 of ORL's 40 people",
-    stage=STAGE["gpu"], networks=same("resnet_18"), which=ALL, stops=[5, 10, 20])  # fmt: skip
 @Size("paper", 3, "FaceScrub, the paper's networks and StyleGAN", own=True,
     stage=STAGE["paper"], networks=same(*RESNETS, *DENSENETS), which=ALL[:10], stops=[10, 20, 40], full=5)  # fmt: skip
 def defences(
@@ -88,8 +85,6 @@ def defences(
     stage=STAGE["class"], networks=same("resnet"), factors=[0.0, 0.2, 0.5, 1.0])  # fmt: skip
 @Size("night", 16, f"a narrow ResNet-18, 40 epochs; {ORL}",
     stage=STAGE["night"], networks=same("resnet"), factors=[0.0, 0.05, 0.2, 0.5, 1.0])  # fmt: skip
-@Size("gpu", 5, "ResNet-18, 64 pixels; draws of 20 of ORL's 40 people",
-    stage=STAGE["gpu"], networks=same("resnet_18"), factors=[0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 1.0])  # fmt: skip
 @Size("paper", 3, "FaceScrub, ResNet-101 and a StyleGAN", own=True,
     stage=STAGE["paper"], networks=same("resnet_101"), factors=[0.0, 0.01, 0.1, 0.2, 0.5, 1.0])  # fmt: skip
 def skip_factor(here: People, networks: Mapping[str, str], factors: Sequence[float]) -> Values:
@@ -159,35 +154,28 @@ def judges(here: People, network: str, longer: int, stops: Sequence[int]) -> Val
     each=64, public=600, epochs=2, gan_epochs=2, channels=8, labelled=60, steps=5, take=1, layers=[1, 1, 1, 1], students=1)  # fmt: skip
 @Size("night", 12, "digits of 16 pixels behind a narrow ResNet-18, GANs trained for minutes",
     each=600, public=10_000, epochs=12, gan_epochs=12, channels=24, labelled=1_500, steps=200, take=8)  # fmt: skip
-@Size("paper", 3, "a thousand people of CelebA behind an IR152", own=True, faces="celeba_people", side=64,
-    each=0, public=30_000, epochs=100, gan_epochs=50, channels=64, labelled=4_000, steps=1_500, take=5)  # fmt: skip
 def stronger_attacks(
     repeat: int, each: int, public: int, epochs: int, gan_epochs: int, channels: int, labelled: int, steps: int, take: int,
-    faces: str = "mnist", side: int = 16, layers: Sequence[int] = (2, 2, 2, 2), students: int = 2, device: str = "cpu",
+    layers: Sequence[int] = (2, 2, 2, 2), students: int = 2, device: str = "cpu",
 ) -> Values:  # fmt: skip
     """Five attacks on a whole network and on one with RoLSS, each with a generator that was trained with this very victim's help."""
-    seed, small = repeat % 2**31, dict[str, Any]()
-    if faces == "mnist":
-        split, normalise = private_people.numbers(each, public, seed), data.NORMALISE["mnist"]
-        body: tuple[str, Settings] = "resnet18", dict(private_people.NARROW, layers=tuple(layers))
-        small = dict(growth_rate=12, block_config=(2, 2, 2))
-        how = replace(RECIPES["digits"], epochs=epochs, batch_size=min(64, each))
-    else:  # a reader's own, as the paper has it
-        mine = data.attributes.load(faces, side)
-        split = data.private_public.draw(mine.pixels, mine["class"], 1_000, 0.1, seed, public=public)
-        normalise, body, how = mine.normalise, ("ir152", {}), RECIPES["koh2024_ir152"]
-    of = partial(private_people.trained, split, normalise, seed, device)
+    seed = repeat % 2**31
+    split = private_people.numbers(each, public, seed)
+    how = replace(RECIPES["digits"], epochs=epochs, batch_size=min(64, each))
+    of = partial(private_people.trained, split, data.NORMALISE["mnist"], seed, device)
+    small = dict(growth_rate=12, block_config=(2, 2, 2))
     reading = of("densenet121", small, split.evaluation_keep(), replace(how, epochs=how.epochs * 3 // 2))
     judge = evaluation.evaluation_model(reading, split)
-    yield f"acc[{faces}, reader]", 100 * judge.accuracy
+    yield "acc[mnist, reader]", 100 * judge.accuracy
+    body = dict(private_people.NARROW, layers=tuple(layers))
     one_each = dict(candidates=take, kept=take, lr=0.1, steps=steps)
     size, quiet = 32 if public < 1_000 else 64, dict[str, Any](device=device, progress=False)
     recipe = model_inversion.GANRecipe(gan_epochs, seed, channels=channels, batch_size=size, lr=2e-3)
     gmi, rows = gans.gmi(split.public, recipe, **quiet), []
     for name, cut in (("none", ()), ("rolss", (architecture.rolss(),))):
-        fleet = of(*body, split.keep(), how, cut)
+        fleet = of("resnet18", body, split.keep(), how, cut)
         victim = fleet.model(0).to(device)
-        yield f"acc[{faces}, {name}]", 100 * fleet.right(0, split.test)
+        yield f"acc[mnist, {name}]", 100 * fleet.right(0, split.test)
         kedmi = gans.kedmi(split.public, victim, recipe, **quiet)
         plg_mi = gans.plg_mi(split.public, victim, recipe, each=labelled, **quiet)
         once = dict(quiet, seed=seed, epochs=3, batch_size=64)
@@ -206,8 +194,8 @@ def stronger_attacks(
         }
         for attack, (search, generator, helpers) in attacks.items():
             result = search.run_once(victim, generator, range(len(split.people)), seed, helpers)
-            yield f"attacc[{faces}, {attack}, {name}]", 100 * judge.score(result.images, result.targets).accuracy
+            yield f"attacc[mnist, {attack}, {name}]", 100 * judge.score(result.images, result.targets).accuracy
             if attack == "ppa":
-                yield f"attacc[{faces}, first_choice, {name}]", 100 * judge.score(result.first, result.targets).accuracy
+                yield f"attacc[mnist, first_choice, {name}]", 100 * judge.score(result.first, result.targets).accuracy
             rows.append(result.images[result.places(5)])
     yield "picture[attacks_none_then_rolss]", tiled(rows)

@@ -15,11 +15,12 @@ from privlab.attacks.gradient_inversion import adaptive, closed_form, label_reco
 from privlab.attacks.membership_inference import signals
 from privlab.defences import dp_sgd, perturbation, updates
 from privlab.defences.updates import UpdateDefence
-from privlab.experiments.protocol import Settings, Size, Values, experiment
-from privlab.experiments.trial import Trial, mean_photograph, tiled
+from privlab.experiments import Settings, Size, Trial, Values, experiment, tiled
+from privlab.experiments.trial import mean_photograph
+from privlab.experiments.victims import shadow_fleets
 from privlab.experiments.victims.private_people import if_stopped
 from privlab.leak import Leak
-from privlab.training import Recipe, batches, shadow_models
+from privlab.training import Recipe, batches
 from privlab.training.defence import Defence
 from privlab.training.shadow_models import Fleet
 
@@ -42,18 +43,10 @@ ROWS = {  # what practitioners do anyway
 }
 KNOWN = ("gaussian", "spread", "sparse", "low_bits", "clipped")  # who knows of these attacks in another way
 SMALL: Settings = dict(model="vit_cifar", changes=dict(embed_dim=224, depth=2, position_std=1.0))
-STOCK: Settings = dict(img_size=32, patch_size=4, num_classes=10, position_std=1.0)
-VIT_S: Settings = dict(model="vit_small_patch16_224", changes=STOCK)
-VIT_B: Settings = dict(model="vit_base_patch16_224", changes=STOCK)
-PRIVATE = dp_sgd.DP(epsilon=50.0, delta=1e-3)
-FULL: Settings = dict(
-    levels=[0.001, 0.01, 0.1, 1.0], strengths=[0.1, 1.0], ways=WAYS, rows=[*ROWS], embeddings=[*EMBEDDINGS],
-)  # fmt: skip
 SOME: Settings = dict(
     levels=[0.01, 0.1], strengths=[1.0], rows=["largest_1_percent", "position_withheld"], embeddings=["fixed_rank_4"], **SMALL,
 )  # fmt: skip
-LBFGS: Settings = dict(attack="quasi_newton")
-ALL: Settings = dict(rows=[*ROWS], ways=WAYS, embeddings=[*EMBEDDINGS], private=True)
+ALL: Settings = dict(rows=[*ROWS], ways=WAYS, embeddings=[*EMBEDDINGS], **SMALL)
 LITTLE: Settings = dict(ways=["even", "own"], embeddings=["fixed_rank_4"], private=False, **SMALL)
 QUARTER: Settings = dict(width=0.25, depths=(1, 1, 1, 1))
 SWAPS: dict[str, Settings] = {
@@ -82,17 +75,15 @@ class Client:
     """One photograph of the test split, and a fresh network that its gradient is of.
 
     repeat: draws both, and all noise.  model, changes: of the network, see `models.build`.  attack, steps: of the search.
-    photograph: (1, 3, 32, 32) in [0, 1].  label: (1,).  network: fresh.  update: its gradient.
+    photograph: (1, 3, 32, 32) in [0, 1].  network: fresh.  update: its gradient.
     """
 
     def __init__(
         self, repeat: int, model: str, changes: Settings, attack: str, steps: int, device: str = "cpu"
     ) -> None:
         self.trial = Trial.of(repeat % 2**31, places=[repeat], device=device)
-        self.photograph, self.label, self.seed = self.trial.images, self.trial.labels, self.trial.number
-        self.network = self.trial.network(model, **changes)
-        self.update = self.trial.leak(self.network)
-        self.attack = getattr(presets, attack)(steps)
+        self.photograph, self.network = self.trial.images, self.trial.network(model, **changes)
+        self.update, self.attack = self.trial.leak(self.network), getattr(presets, attack)(steps)
 
     def psnr(self, image: Tensor) -> float:
         return metrics.psnr(image.cpu(), self.photograph).item()
@@ -101,7 +92,8 @@ class Client:
         """What the server receives; or the mean of several rounds, each with noise of its own."""
         if defence is None:
             return self.update
-        return adaptive.averaged([defence(self.update, self.network, self.seed + 1_000_003 * n) for n in range(rounds)])
+        seeds = [self.trial.number + 1_000_003 * n for n in range(rounds)]
+        return adaptive.averaged([defence(self.update, self.network, seed) for seed in seeds])
 
     def algebra(self, leak: Leak, deviations: Mapping[str, float] | None = None) -> Tensor:
         """The better of two closed forms, the client's own photograph being the judge; the guess where neither has what it needs."""
@@ -148,13 +140,10 @@ class Pair:
 
     def trained(self, model: str, changes: Settings, defences: Sequence[Defence] = (), at: Sequence[int] = ()) -> Fleet:
         """Both victims, trained here and now; from the store if they are kept there."""
-        fleet = shadow_models.make(
+        return shadow_fleets.trained(
             model, self.recipe, (self.pixels, self.classes), self.keep, model={**changes, "num_classes": 10},
             normalise=data.NORMALISE["cifar10"], at=at, seed=self.seed, defences=defences, device=self.device,
         )  # fmt: skip
-        for m in range(2):
-            shadow_models.train(fleet, m)
-        return fleet
 
     def membership(self, fleet: Fleet, at: int | None = None) -> tuple[float, float, float]:
         """Task accuracy, AUC of the loss, and accuracy of the other's threshold, in percent: the mean over both victims."""
@@ -172,10 +161,9 @@ class Pair:
 @experiment("defences.one_update")
 @Size("smoke", 2, "a small ViT, searches of 3 steps", ways=["even", "leaky"], attack="annealed", steps=3, **SOME)
 @Size("class", 8, "a small ViT (1.2 M parameters), L-BFGS of 2 outer steps", first=20,
-    ways=WAYS, steps=2, **SOME, **LBFGS)  # fmt: skip
-@Size("night", 20, "a small ViT (1.2 M parameters), L-BFGS of 4 outer steps", steps=4, **SMALL, **FULL, **LBFGS)
-@Size("gpu", 12, "a ViT-S of 4 x 4 patches", steps=10, **VIT_S, **FULL, **LBFGS)
-@Size("paper", 12, "a ViT-B of 4 x 4 patches", steps=20, **VIT_B, **FULL, **LBFGS)
+    ways=WAYS, attack="quasi_newton", steps=2, **SOME)  # fmt: skip
+@Size("night", 20, "a small ViT (1.2 M parameters), L-BFGS of 4 outer steps", levels=[0.001, 0.01, 0.1, 1.0], ways=WAYS,
+    strengths=[0.1, 1.0], rows=[*ROWS], embeddings=[*EMBEDDINGS], attack="quasi_newton", steps=4, **SMALL)  # fmt: skip
 def one_update(
     repeat: int, levels: list[float], strengths: list[float], ways: list[str], rows: list[str], embeddings: list[str],
     device: str = "cpu", **of: Any,
@@ -217,7 +205,7 @@ def one_update(
             yield f"psnr[matrix, {name}, {column}]", value
         yield f"psnr[strongest, {name}]", max(row.values())
         label = label_recovery.bias_minimum(client.network, replace(client.sent(defence), labels=None))
-        yield f"label_accuracy[matrix, {name}]", float(label.item() == client.label.item())
+        yield f"label_accuracy[matrix, {name}]", float(label.equal(client.trial.labels))
     for name in embeddings:
         changed = {**of, "changes": {**of["changes"], **EMBEDDINGS[name]}}
         fixed = Client(repeat, **changed, device=device)
@@ -233,9 +221,7 @@ def one_update(
 @Size("class", 8, "small ViTs on 200 images, 6 epochs, which have learnt little", first=20,
     rows=["largest_1_percent"], members=200, epochs=6, stops=[1, 2, 3, 4], **LITTLE)  # fmt: skip
 @Size("night", 20, "small ViTs on 500 images, 15 epochs",
-    members=500, epochs=15, stops=[1, 2, 3, 4, 6, 8, 11], **SMALL, **ALL)  # fmt: skip
-@Size("gpu", 8, "ViT-S on 2,000 images, 20 epochs", members=2_000, epochs=20, stops=[3, 6, 10, 15], **VIT_S, **ALL)
-@Size("paper", 8, "ViT-B on 2,500 images, 60 epochs", members=2_500, epochs=60, stops=[5, 10, 20, 40], **VIT_B, **ALL)
+    members=500, epochs=15, stops=[1, 2, 3, 4, 6, 8, 11], private=True, **ALL)  # fmt: skip
 def training_cost(
     pair: Pair, model: str, changes: Settings, stops: list[int], rows: list[str], ways: list[str], embeddings: list[str],
     private: bool,
@@ -252,7 +238,7 @@ def training_cost(
     measured = perturbation.measured(models.build(model, seed=pair.seed, **changes))
     defences: dict[str, Defence] = {name: ROWS[name] for name in rows}
     defences |= {f"{way}_1": spent(way, 1.0, measured) for way in ways}
-    defences |= {"dp_sgd": PRIVATE} if private else {}
+    defences |= {"dp_sgd": dp_sgd.DP(epsilon=50.0, delta=1e-3)} if private else {}
     fleets = {name: partial(pair.trained, model, changes, [defence]) for name, defence in defences.items()}
     fleets |= {name: partial(pair.trained, model, {**changes, **EMBEDDINGS[name]}) for name in embeddings}
     for name, train in fleets.items():
@@ -271,8 +257,6 @@ def training_cost(
     members=200, epochs=6)  # fmt: skip
 @Size("night", 20, "a quarter of step 12's width and one block a stage, 1,000 images, 40 epochs, 400 steps",
     changes=QUARTER, which=[*SWAPS], searches=dict(annealed=400, quasi_newton=4), members=1_000, epochs=40)  # fmt: skip
-@Size("gpu", 8, "step 12 of the morph at its own width",
-    changes={}, which=[*SWAPS], searches=dict(annealed=1_000, quasi_newton=10), members=2_000, epochs=20)  # fmt: skip
 def design_swaps(
     repeat: int, changes: Settings, which: list[str], searches: Mapping[str, int], members: int, epochs: int,
     device: str = "cpu",

@@ -79,6 +79,6 @@ def trial(
     """repeat: place of the photograph in CIFAR-10's test split, seed of the weights, and of the noise that a search begins with; pilots
     count from the end.  side: pixels to enlarge the photograph to.  width, depths: of all networks.  The others: see `DesignTrial`.
     """
-    shape: Settings = dict(width=width) | ({} if depths is None else dict(depths=tuple(depths)))
+    shape = dict(width=width) | ({} if depths is None else dict(depths=tuple(depths)))
     plain = DesignTrial.of(repeat % 10_000, side=side, device=device)
     return replace(plain, attack=attack, steps=steps, shape=shape, public=public, side=side)

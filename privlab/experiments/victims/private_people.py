@@ -22,7 +22,8 @@ from privlab.attacks.model_inversion.search import Result
 from privlab.data.private_public import PrivatePublic
 from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.trial import tiled
-from privlab.training import RECIPES, Recipe, shadow_models
+from privlab.experiments.victims import shadow_fleets
+from privlab.training import RECIPES, Recipe
 from privlab.training.defence import Defence
 from privlab.training.shadow_models import Fleet
 
@@ -60,13 +61,11 @@ ORL = "draws of 20 of ORL's 40 people, which overlap, 32 pixels, eigenfaces"
 _SMOKE: Settings = dict(lr=0.1, pool=100, candidates=2, kept=1, steps=8, views=2)
 _CLASS: Settings = dict(lr=0.1, pool=500, candidates=2, kept=2, views=10)
 _NIGHT: Settings = dict(lr=0.1, pool=1_000, candidates=4, kept=4, views=20)
-_GPU: Settings = dict(lr=0.1, candidates=20, kept=20)
 _PAPER: Settings = dict(candidates=200, kept=50, at_once=25)
 STAGE: dict[str, Settings] = {  # settings of `People`, by size
     "smoke": dict(people=8, recipe="identities_smoke", attack=_SMOKE, shown=1, little=True),
     "class": dict(people=20, recipe="identities_laptop", attack=_CLASS, little=True),
     "night": dict(people=20, recipe="identities", attack=_NIGHT, shown=4),
-    "gpu": dict(people=20, recipe="identities", attack=_GPU, shown=5, side=64),
     "paper": dict(faces="facescrub", side=224, recipe="koh2024_ppa", attack=_PAPER, shown=50, prior="stylegan2"),
 }
 
@@ -197,14 +196,11 @@ def trained(
     split: PrivatePublic, normalise: data.Normalise, seed: int, device: str, zoo_name: str, changes: Settings,
     keep: Tensor, how: Recipe, defences: Sequence[Defence] = (), at: Sequence[int] = (),
 ) -> Fleet:  # fmt: skip
-    """Networks on the photographs of a draw, trained here and now, in this process; from the store if they are kept there."""
-    fleet = shadow_models.make(
+    """Networks on the photographs of a draw, see `shadow_fleets.trained`."""
+    return shadow_fleets.trained(
         zoo_name, how, (split.pixels, split.labels), keep, model={**changes, "in_chans": split.pixels.shape[1]},
         normalise=normalise, at=at, weights=True, seed=seed, defences=defences, device=device,
     )  # fmt: skip
-    for m in range(len(keep)):
-        shadow_models.train(fleet, m)
-    return fleet
 
 
 def numbers(each: int, public: int, seed: int) -> PrivatePublic:

@@ -13,6 +13,7 @@ from privlab.attacks.membership_inference import lira, network_based, signals
 from privlab.experiments.protocol import Settings, Values, find
 from privlab.metrics import roc
 from privlab.training import RECIPES, shadow_models
+from privlab.training.shadow_models import Fleet
 
 Architecture = tuple[str, dict[str, Any]]  # a name of the zoo, and what is changed
 FAMILIES: dict[str, dict[str, Architecture]] = {
@@ -137,20 +138,25 @@ class Answers(Draw):
         yield f"train_test_gap[{of}]", (train - test).mean()
 
 
-def answers(architecture: Architecture, images: Draw, recipe: Settings, every: int = 0, device: str = "") -> Answers:
+def trained(*settings: Any, **more: Any) -> Fleet:
+    """A fleet, see `shadow_models.make`, trained here and now, in this process; from the store if it is kept there."""
+    fleet = shadow_models.make(*settings, **more)
+    for model in range(len(fleet.keep)):
+        shadow_models.train(fleet, model)
+    return fleet
+
+
+def answers(architecture: Architecture, images: Draw, recipe: Settings, every: int = 0) -> Answers:
     """Train what is missing, here and now, and ask; models, checkpoints and answers are kept in the store.
 
     recipe: settings of a `training.Recipe`.  every: epochs between two looks; 0 for the last one alone.
-    device: that of the draw if not given.
     """
     (name, changes), how = architecture, training.Recipe(**recipe)
-    fleet = shadow_models.make(
+    fleet = trained(
         name, how, (images.pixels, images.labels), images.keep, model={**changes, "num_classes": 10},
         normalise=data.NORMALISE["cifar10"], seed=images.seed, at=range(every, how.epochs, every) if every else (),
-        queries=("image", "mirror", *training.batches.SHIFTS), device=device or images.device,
+        queries=("image", "mirror", *training.batches.SHIFTS), device=images.device,
     )  # fmt: skip
-    for model in range(len(fleet.keep)):
-        shadow_models.train(fleet, model)
     logits = {at: torch.stack([fleet.logits(m, at) for m in range(len(fleet.keep))]) for at in fleet.at}
     return Answers(**vars(images), logits=logits, mirrored=how.augment != "none")
 
@@ -165,11 +171,11 @@ def shown(
     """
     plan = find(name).size("smoke" if profile == "smoke" else "class")
     how, number = plan.settings, 0 if plan.name == "smoke" else plan.range.stop
-    images = draw(number, how["images"], how["models"], unseen=how.get("unseen", 0))
+    images = draw(number, how["images"], how["models"], unseen=how.get("unseen", 0), device=device)
     recipe, every = how["recipe"], how.get("every", 0)
     architectures = {family: FAMILIES[how["families"]][family] for family in families}
     architectures |= {"guest": guest} if guest else {}
-    return {family: answers(each, images, recipe, every, device) for family, each in architectures.items()}
+    return {family: answers(each, images, recipe, every) for family, each in architectures.items()}
 
 
 def rates(scores: Tensor, members: Tensor) -> dict[str, float]:
@@ -205,9 +211,9 @@ def accuracy(attack: Callable[..., float], said: Answers, **more: Any) -> float:
 def look(said: Answers, epoch: int, epochs: int = 50) -> dict[str, float]:
     """Where a fleet stands after an epoch, by metric.  epochs: of the attacking network's training."""
     train, test = (each.mean().item() for each in said.accuracies(epoch))
-    ratio, network = rates(said.ratios(epoch), said.members), accuracy(by_network, said, epoch=epoch, epochs=epochs)
-    learnt = {"train_acc": train, "task_acc": test, "train_test_gap": train - test}
-    return {**learnt, "attack_acc": network, **{metric: ratio[metric] for metric in ("auc", "tpr_at_fpr_0p01")}}
+    network, ratio = accuracy(by_network, said, epoch=epoch, epochs=epochs), rates(said.ratios(epoch), said.members)
+    learnt = {"train_acc": train, "task_acc": test, "train_test_gap": train - test, "attack_acc": network}
+    return {**learnt, "auc": ratio["auc"], "tpr_at_fpr_0p01": ratio["tpr_at_fpr_0p01"]}
 
 
 def at_one_level(looks: Mapping[str, list[dict[str, float]]]) -> Iterator[tuple[str, str, dict[str, float]]]:
