@@ -34,18 +34,16 @@ def processor() -> str:
     """The kind of processor, such as "AVX512 of AuthenticAMD 26.2". On another sums may round otherwise, and a training end elsewhere."""
     import torch  # here and below, since who asks for cores need not wait for it
 
-    about = dict(re.findall(r"(\S[^\t\n]*)\t+: (.*)", _text(_CPUINFO).partition("\n\n")[0]))  # of several alike
-    maker = platform.processor() or platform.machine()
-    if "vendor_id" in about:
-        maker = f"{about['vendor_id']} {about.get('cpu family')}.{about.get('model')}"
+    found = re.search(r"vendor_id\t: (.*)\ncpu family\t: (.*)\nmodel\t\t: (.*)", _text(_CPUINFO))  # of several alike
+    maker = "{} {}.{}".format(*found.groups()) if found else platform.processor() or platform.machine()
     return f"{torch.backends.cpu.get_cpu_capability()} of {maker}"
 
 
 def cores() -> int:
     """Cores that this process may use: a container or a cluster often gives fewer than the machine has."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota, period = _text(_CGROUP / "cpu.max").split() or ("max", "")
-    return min(allowed, max(1, int(quota) // int(period))) if quota.isdigit() else allowed
+    limit = re.match(r"(\d+) (\d+)", _text(_CGROUP / "cpu.max"))
+    return min(allowed, max(1, int(limit[1]) // int(limit[2]))) if limit else allowed
 
 
 def memory() -> tuple[float, float]:
@@ -71,9 +69,9 @@ def peak_gb() -> float:
 
 
 def device(name: str = "auto", here: bool = True) -> str:
-    """The torch device to compute on: "auto" is CUDA where there is a card that torch has kernels for, and the CPU elsewhere.
+    """The torch device to compute on: "auto" is CUDA where torch has kernels for the card, else the CPU.  here, errors: see `check_device`.
 
-    It calls `exact_float32`.  here, errors: see `check_device`.
+    It calls `exact_float32`.
     """
     import torch
 

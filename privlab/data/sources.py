@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from filelock import FileLock
+from pooch import file_hash
 
 from privlab.compute.files import guarded, shared_folder
 from privlab.data import downloads
@@ -151,9 +152,6 @@ def fingerprint(path: Path) -> str:
     return digest.hexdigest()
 
 
-# -- preparing ---------------------------------------------------------------------------------------------------------
-
-
 def _prepare(source: Source, root: Path) -> None:
     """From the first origin that delivers; a file that has arrived is kept for the next try."""
     failures = []
@@ -199,7 +197,7 @@ def _lay_out(source: Source, origin: Origin, root: Path) -> None:
             contents = fingerprint(fresh / file)
             if source.contents.get(file, contents) != contents:
                 raise ValueError(f"the tensors of {file} hash to {contents}, expected {source.contents[file]}")
-            files[file] = {"sha256": downloads.sha256(fresh / file), "contents": contents}
+            files[file] = {"sha256": file_hash(fresh / file), "contents": contents}
         manifest = {"source": source.name, "origin": " or ".join(origin.files[0].urls), "files": files}
         (fresh / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
         shutil.rmtree(root / source.name, ignore_errors=True)
@@ -217,12 +215,9 @@ def _classes(source: Source) -> list[str]:
     return _classes(describe(source.classes)) if isinstance(source.classes, str) else list(source.classes)
 
 
-# -- whether a file is still what was written --------------------------------------------------------------------------
-
-
 @functools.cache
-def _hashed(path: Path, size: int, mtime_ns: int, ctime_ns: int) -> str:
-    return downloads.sha256(path)
+def _hashed(path: Path, *facts: int) -> str:
+    return str(file_hash(path))
 
 
 def check(path: Path, expected: str, cure: str) -> None:
