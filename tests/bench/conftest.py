@@ -31,7 +31,7 @@ class Table:
         self.rows: list[dict] = [{"date": held["date"]} | row for row in held.get("rows", [])]
         self.runs: list[dict] = held.get("runs", []) if path.exists() else []
 
-    def kept(self, key: dict, make: Callable[[], dict]) -> dict:
+    def kept(self, make: Callable[[], dict], **key) -> dict:
         """The run on file under these settings, or a new one, with the cores that other programs used meanwhile."""
         for run in self.runs:
             if key.items() <= run.items():
@@ -45,15 +45,9 @@ class Table:
         return self.runs[-1]
 
     def row(
-        self,
-        what: str,
-        values: Iterable[float | None],
-        unit: str,
-        promise: str | None = None,
-        holds: bool | None = None,
-        note: str = "",
-        runs: Sequence[dict] = (),
-    ) -> None:
+        self, what: str, values: Iterable[float | None], unit: str, promise: str | None = None, holds: bool | None = None,
+        note: str = "", runs: Sequence[dict] = (),
+    ) -> None:  # fmt: skip
         """Put one line of the table down, in place of an earlier one of its name.
 
         values: one a run, None for a run that never got there, which counts as later than all others.
@@ -72,14 +66,7 @@ class Table:
         )  # fmt: skip
         self.rows[:] = [old for old in self.rows if old["what"] != what] + [line]
         self._save()
-        shown = ["never" if v is None else f"{v:.3g}" for v in (centre, low, high)]
-        verdict = {True: "holds", False: "DOES NOT HOLD", None: "not decided"}[holds]
-        parts = [
-            f"{shown[0]} {unit} ({shown[1]} to {shown[2]}, n={len(values)})",
-            promise and f"promised {promise}: {verdict}",
-            note,
-        ]
-        print(f"{what:<58}", "; ".join(filter(None, parts)), flush=True)
+        print("; ".join(f"{name}: {value}" for name, value in line.items()), flush=True)
 
     @staticmethod
     def quiet(runs: Sequence[dict]) -> bool:

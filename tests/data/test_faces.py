@@ -24,11 +24,8 @@ def shades(images):
 
 
 def prepared(name, folder, size, to):
-    faces.prepare(name, folder, size, to, progress=False)
+    faces.prepare(name, folder, size, to)
     return attributes.load(name, size, to)
-
-
-# -- people ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -122,9 +119,6 @@ def test_a_set_that_was_not_prepared_says_where_to_ask_and_what_to_run(tmp_path)
     says = "no photos_224.safetensors in .*mmlab.*data_scripts/prepare.py celeba_people --from FOLDER --size 224"
     with pytest.raises(FileNotFoundError, match=says):
         attributes.load("celeba_people", 224, tmp_path)
-
-
-# -- attributes --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
