@@ -46,10 +46,8 @@ class Normalise:
     @staticmethod
     def _row(values: tuple[float, ...], like: Tensor) -> Tensor:
         if like.dim() != 4 or len(values) not in (1, like.shape[1]):
-            raise ValueError(
-                f"images of shape {tuple(like.shape)} do not fit a normalisation of {len(values)} channels; "
-                f"give (batch, {len(values)}, height, width)"
-            )
+            wanted = f"a normalisation of {len(values)} channels; give (batch, {len(values)}, height, width)"
+            raise ValueError(f"images of shape {tuple(like.shape)} do not fit {wanted}")
         return like.new_tensor(values).view(1, -1, 1, 1)
 
 

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import timm
+import torch
 from PIL import Image, ImageOps
 
 Tensors = dict[str, np.ndarray]
@@ -141,8 +143,6 @@ def lpips_torchvision(paths: list[Path]) -> Arrays:
 
 def efficientnet_lite0(paths: list[Path]) -> Arrays:
     """EfficientNet-lite0 as timm names it: lukemelas' EfficientNet has the same tensors in the same order."""
-    import timm
-
     names = timm.create_model("tf_efficientnet_lite0").state_dict()
     values = [value.numpy() for value in _state(paths, r"/efficientnet-lite0-\w+\.pth$").values()]
     return {"tf_efficientnet_lite0.safetensors": dict(zip(names, values, strict=True))}
@@ -150,8 +150,6 @@ def efficientnet_lite0(paths: list[Path]) -> Arrays:
 
 def _state(paths: list[Path], pattern: str) -> dict[str, Any]:
     """The one checkpoint whose name matches."""
-    import torch
-
     ((_, checkpoint),) = members(paths, pattern)
     return torch.load(io.BytesIO(checkpoint), map_location="cpu", weights_only=True)
 
