@@ -92,7 +92,7 @@ def test_a_part_that_auto_does_not_know(table):
             assert last.differences == 0 and last.evaluations == STEPS + 1
         return dict(seconds=seconds)
 
-    runs = [table.kept(partial(a_round, turn), unknown="resnet_cifar", round=turn) for turn in range(ROUNDS)]
+    runs = table.rounds(ROUNDS, a_round, unknown="resnet_cifar")
     ratios, computed = ([run["seconds"]["auto"][c] / run["seconds"]["exact"][c] for run in runs] for c in (0, 1))
     note = f"{median(computed):.3f} × in seconds of this process alone"
     what = "seconds of auto over exact, a part that it does not know"

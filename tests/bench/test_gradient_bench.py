@@ -27,7 +27,7 @@ import torch
 
 from privlab import data, metrics, models
 from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import derivatives, priors
+from privlab.attacks.gradient_inversion import derivatives
 from privlab.leak import observe
 from privlab.models import morph
 
@@ -120,17 +120,6 @@ def border(x):
     return their_tv(x) * ((x[..., -1].abs().sum() + x[..., -1, :].abs().sum()) / x.numel()).item()
 
 
-def test_the_two_smoothness_terms_differ_by_the_border_alone():
-    with hushed():
-        from breaching.attacks.auxiliaries.regularizers import TotalVariation
-
-    x = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    theirs = TotalVariation(dict(dtype=x.dtype, device=x.device), scale=their_tv(x))(x).item()
-    ours = TV * priors.total_variation(x).item()
-    assert theirs == pytest.approx(ours + border(x), rel=1e-5)
-    assert border(x) < ours / 10
-
-
 def now():
     """The clock's seconds, and this process's."""
     return torch.tensor([time.perf_counter(), time.process_time()], dtype=torch.float64)
@@ -200,8 +189,7 @@ def test_seconds_per_step(name, threads, table):
     one exact step more; "auto" does too, about one of its own, and compares once in every fifty, an exact step each time."""
     most, steps = NETWORKS[name]
     make = functools.partial(a_round, name, steps, threads)
-    key = dict(race=name, threads=threads, steps=steps)
-    runs = [table.kept(functools.partial(make, turn), **key, round=turn) for turn in range(ROUNDS)]
+    runs = table.rounds(ROUNDS, make, race=name, threads=threads, steps=steps)
     torch.set_num_threads(1)
     exact, auto, theirs = (torch.tensor([run["seconds"][way] for run in runs]) for way in ("exact", "auto", PEER))
     auto = auto * (1 + 1 / LENGTH) + exact / derivatives.EVERY  # (rounds, clocks)
@@ -289,7 +277,7 @@ def test_seconds_to_20_db_by_differences(name, table):
     ratios, computed = ([auto[clock] / exact[clock] for exact, auto in both] for clock in ("seconds", "computed"))
     note = f"{len(both)} of {len(pairs)} leaks, on which both get there; {median(computed):.3f} × in seconds of this process alone"
     what = f"seconds to 20 dB, {name}, auto over exact"
-    table.row(what, ratios, "×", "≤ 0.75 ×", median(ratios) <= 0.75, note, itertools.chain(*both))
+    table.row(what, ratios, "×", "≤ 0.75 ×", median(ratios) <= 0.75, note, [*itertools.chain(*both)])
 
 
 def test_a_swin_leaks_above_a_resnet(table):

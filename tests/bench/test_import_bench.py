@@ -8,14 +8,12 @@ first optimiser of a process, so a cell that trains or searches waits for it any
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.bench
 
-ROUNDS = 9
 ROOT = Path(__file__).parents[2]
 
 
@@ -47,7 +45,7 @@ def a_round(turn):
 
 
 def test_seconds(table):
-    runs = [table.kept(partial(a_round, turn), round=turn) for turn in range(ROUNDS)]
+    runs = table.rounds(9, a_round)
     for what in BEGINNINGS:
         table.row(what, [1e3 * run["seconds"][what] for run in runs], "ms", runs=runs)
     for what, theirs in (

@@ -51,8 +51,7 @@ def test_seconds_an_epoch(family, table):
     name, changes = FAMILIES[family]
     torch.set_num_threads(1)
     images = batches.subset(data.load("cifar10"), range(1_024))
-    make = partial(an_epoch, name, changes, images)
-    runs = [table.kept(partial(make, turn), epoch=family, round=turn) for turn in range(ROUNDS)]
+    runs = table.rounds(ROUNDS, partial(an_epoch, name, changes, images), epoch=family)
     plain, full, bf16 = (torch.tensor([run["seconds"][way] for run in runs]) for way in (PLAIN, *PRECISIONS))
     promise = "at most 0.5" if family == "narrow resnet" else None
     for beside, theirs in (

@@ -6,19 +6,18 @@ import gzip
 import hashlib
 import http.server
 import io
+import multiprocessing
 import os
 import pickle
 import re
 import shutil
 import socket
-import subprocess
 import sys
 import tarfile
 import threading
 import time
 import zipfile
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import fetch
@@ -32,8 +31,6 @@ from privlab import data
 from privlab.data import downloads, readers, sources
 from privlab.data.downloads import File
 from privlab.data.sources import Origin, Source
-
-ROOT = Path(__file__).parents[2]
 
 
 def digest(content: bytes) -> str:
@@ -77,19 +74,18 @@ def closed_port() -> str:
         return f"http://127.0.0.1:{probe.getsockname()[1]}"
 
 
-def known(monkeypatch, listed: Source) -> None:
+PEOPLE = tuple(f"person {i}" for i in range(1, 12))
+
+
+def listed(monkeypatch, *origins: Origin, name: str = "faces", **more) -> None:
     """Let `sources` list this one instead of what sources.toml says."""
-    monkeypatch.setattr(sources, "catalogue", lambda: {listed.name: listed})
+    facts = {"title": name, "about": "", "cite": "", "licence": "", "home": "", "disk": 1000, "classes": PEOPLE} | more
+    one = Source(name, layout={"train.safetensors": ""}, origins=origins, **facts)
+    monkeypatch.setattr(sources, "catalogue", lambda: {name: one})
 
 
-def source(name: str, *origins: Origin, files: tuple[str, ...] = ("train.safetensors",), **more) -> Source:
-    facts = {"title": name, "about": "", "cite": "", "licence": "", "home": "", "disk": 1000, "classes": ("a", "b")}
-    return Source(name=name, layout=dict.fromkeys(files, ""), origins=origins, **(facts | more))
-
-
-def official(site: SimpleNamespace, reader: str, files: dict[str, bytes], **more) -> Origin:
-    site.files |= files
-    return Origin(reader, [File(n, [f"{site.url}/{n}"], more.get("sha256", digest(c))) for n, c in files.items()])
+def official(site: SimpleNamespace, sha256: str | None = None) -> Origin:
+    return Origin("orl", [File("faces.zip", [f"{site.url}/faces.zip"], sha256)])
 
 
 def orl_zip() -> bytes:
@@ -114,15 +110,11 @@ def tgz(files: dict[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-PEOPLE = tuple(f"person {i}" for i in range(1, 12))
-
-
 @pytest.fixture
 def faces(site, monkeypatch):
     """A source called "faces" on the local site: 11 people, 2 pictures each."""
-    content = orl_zip()
-    known(monkeypatch, source("faces", official(site, "orl", {"faces.zip": content}), classes=PEOPLE))
-    return content
+    site.files["faces.zip"] = orl_zip()
+    listed(monkeypatch, official(site, digest(site.files["faces.zip"])))
 
 
 def test_every_source_is_fully_described():
@@ -203,25 +195,21 @@ def test_the_binary_layouts_of_cifar(tmp_path):
     assert train["labels"].tolist() == [1, 1] and train["images"][0].flatten().tolist() == list(bytes(range(256)) * 12)
 
 
-def test_idx_layout(site, monkeypatch, tmp_path):
+def test_idx_layout(tmp_path):
     images = np.arange(2 * 28 * 28).astype(np.uint8).reshape(2, 28, 28)
     header = b"\0\0\x08\x03" + b"".join(n.to_bytes(4, "big") for n in images.shape)
-    content = {}
-    for prefix in ("train", "t10k"):
-        content[f"{prefix}-images-idx3-ubyte.gz"] = gzip.compress(header + images.tobytes())
-        content[f"{prefix}-labels-idx1-ubyte.gz"] = gzip.compress(b"\0\0\x08\x01\0\0\0\x02" + bytes([1, 0]))
-    origin = official(site, "idx", content)
-    known(monkeypatch, source("mnist", origin, files=("train.safetensors", "test.safetensors")))
-    train = data.load("mnist", to=tmp_path)
-    assert np.array_equal(train.pixels.numpy(), images[:, None])
-    assert train.labels.tolist() == [1, 0] and train.classes == ("a", "b")
-    assert not (tmp_path / ".incoming" / "mnist").exists()  # the archives go once the set is ready
+    for split in ("train", "t10k"):
+        (tmp_path / f"{split}-images-idx3-ubyte.gz").write_bytes(gzip.compress(header + images.tobytes()))
+        (tmp_path / f"{split}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(b"\0\0\x08\x01\0\0\0\x02\1\0"))
+    for part in readers.READERS["idx"]([*tmp_path.iterdir()]).values():
+        assert np.array_equal(part["images"], images[:, None]) and part["labels"].tolist() == [1, 0]
 
 
 def test_att_layout_orders_people_by_number_and_a_server_that_dies_midway_is_asked_again(site, faces, tmp_path):
     site.deaths = 2
     place = sources.fetch("faces", tmp_path)
     assert len(site.asked) == 3 and sources.complete("faces", tmp_path)
+    assert not (tmp_path / ".incoming" / "faces").exists()  # the archives go once the set is ready
     ready = load_file(place / "train.safetensors")
     assert ready["images"].shape == (22, 1, 112, 92)
     assert ready["images"][:, 0, 0, 0].tolist() == [p for p in range(1, 12) for _ in range(2)]
@@ -234,7 +222,7 @@ def test_a_second_address_and_then_a_package_stand_in(site, monkeypatch, tmp_pat
     real = sources.describe("cifar10_samples")
     gone = [f"{site.url}/gone.zip", f"{closed_port()}/x.zip"]
     down = Origin("cifar10_samples", [File("x.zip", gone, real.origins[0].files[0].sha256)])
-    known(monkeypatch, source("few", down, real.origins[0], classes=tuple("0123456789"), contents=real.contents))
+    listed(monkeypatch, down, real.origins[0], name="few", contents=real.contents)
     monkeypatch.setenv("PRIVLAB_OFFICIAL", "0")
     assert sources.fetch("few", tmp_path / "other").exists() and site.asked == []  # official addresses can be skipped
     monkeypatch.delenv("PRIVLAB_OFFICIAL")
@@ -246,23 +234,18 @@ def test_a_second_address_and_then_a_package_stand_in(site, monkeypatch, tmp_pat
 
 
 def test_another_digest_is_refused_and_what_nobody_knows_one_of_is_judged_by_its_contents(site, monkeypatch, tmp_path):
-    origin = Origin("orl", [File("faces.zip", [f"{site.url}/faces.zip"])])
-    other = source("faces", origin, classes=PEOPLE, contents={"train.safetensors": "1" * 64})
-    digested = source("faces", official(site, "orl", {"faces.zip": orl_zip()}, sha256="0" * 64), classes=PEOPLE)
-    known(monkeypatch, digested)
-    with pytest.raises(RuntimeError, match=f"faces.zip.* does not match .*expected {'0' * 64} but got"):
-        sources.fetch("faces", tmp_path)
-    assert not [*tmp_path.rglob("faces.zip*")]
-    for content, listed, says in (
-        (b"<html>moved</html>", source("faces", origin, classes=PEOPLE), "not a zip file"),
-        (orl_zip(), other, f"tensors of train.safetensors hash to [0-9a-f]{{64}}, expected {'1' * 64}"),
+    for content, sha256, contents, says in (
+        (orl_zip(), "0" * 64, {}, f"faces.zip.* does not match .*expected {'0' * 64} but got"),
+        (b"<html>moved</html>", None, {}, "not a zip file"),
+        (orl_zip(), None, {"train.safetensors": "1" * 64}, f"tensors of train.safetensors .* expected {'1' * 64}"),
     ):
         site.files["faces.zip"] = content
-        known(monkeypatch, listed)
+        listed(monkeypatch, official(site, sha256), contents=contents)
         with pytest.raises(RuntimeError, match=says):
             sources.fetch("faces", tmp_path)
         assert not (tmp_path / "faces").exists()
-    known(monkeypatch, source("faces", origin, classes=PEOPLE))
+        assert sha256 is None or not [*tmp_path.rglob("faces.zip*")]
+    listed(monkeypatch, official(site))
     assert sources.fetch("faces", tmp_path).exists() and len(site.asked) == 4
 
 
@@ -319,20 +302,14 @@ def test_a_read_only_folder_serves_what_it_has_and_one_without_the_set_says_so(f
 
 
 def test_two_processes_share_one_download(site, faces, tmp_path):
-    (script := tmp_path / "child.py").write_text(
-        "import sys\n"
-        "from privlab.data import downloads, sources\n"
-        "file = downloads.File('faces.zip', [sys.argv[1] + '/faces.zip'], sys.argv[2])\n"
-        "people, layout = [str(i) for i in range(11)], {'train.safetensors': ''}\n"
-        "origins = [sources.Origin('orl', [file])]\n"
-        "faces = sources.Source('faces', '', '', '', '', '', 1000, layout, origins, {}, people)\n"
-        "sources.catalogue = lambda: {'faces': faces}\n"
-        "sources.fetch('faces', sys.argv[3])\n"
-    )
     site.slow = 2  # nobody gets an answer before both have asked or wait for the lock
-    command = [sys.executable, str(script), site.url, digest(faces), str(tmp_path / "data")]
-    children = [subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)}) for _ in range(2)]
-    assert [child.wait(120) for child in children] == [0, 0] and len(site.asked) == 1
+    fork = multiprocessing.get_context("fork")
+    children = [fork.Process(target=sources.fetch, args=("faces", tmp_path)) for _ in range(2)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(120)
+    assert [child.exitcode for child in children] == [0, 0] and len(site.asked) == 1
 
 
 def test_a_changed_file_is_noticed_with_its_path_and_the_cure(tmp_path):
