@@ -143,3 +143,11 @@ def test_a_cluster_that_does_not_answer(tmp_path, monkeypatch):
         run(folders(tmp_path, "a"), cluster=address)
     monkeypatch.setenv("PRIVLAB_CLUSTER", address)
     assert "1 done" in run(folders(tmp_path, "a"))  # who names jobs means this machine
+
+
+@pytest.mark.check
+def test_a_cluster_does_what_is_missing_and_again_what_died_with_its_worker(tmp_path, errands, cluster):
+    said = run([*folders(tmp_path, "a", errands.mortal), *folders(tmp_path, "bc")], jobs=None, cluster=cluster)
+    assert re.match(rf"folders: 3 done in \S+ s on the cluster at {cluster}", said)
+    with pytest.raises(RuntimeError, match="one failed: FileExistsError"):
+        run([tasks.Task("one", os.mkdir, {"path": str(tmp_path)}, lambda: False)], cluster=cluster)
