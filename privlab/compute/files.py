@@ -21,8 +21,7 @@ def make_folder(path: Path) -> None:
     try:
         shared_folder(path)
     except OSError as error:
-        why = f"out={str(path)!r} cannot be a folder to write in: {error.strerror}; give another"
-        raise type(error)(why) from None
+        raise type(error)(f"out={str(path)!r} cannot be a folder to write in: {error.strerror}; give another") from None
 
 
 def write_atomic(path: Path | str, content: bytes) -> None:

@@ -34,18 +34,16 @@ def processor() -> str:
     """The kind of processor, such as "AVX512 of AuthenticAMD 26.2". On another sums may round otherwise, and a training end elsewhere."""
     import torch  # here and below, since who asks for cores need not wait for it
 
-    about = dict(re.findall(r"(\S[^\t\n]*)\t+: (.*)", _text(_CPUINFO).partition("\n\n")[0]))  # of several alike
-    maker = platform.processor() or platform.machine()
-    if "vendor_id" in about:
-        maker = f"{about['vendor_id']} {about.get('cpu family')}.{about.get('model')}"
+    found = re.search(r"vendor_id\t: (.*)\ncpu family\t: (.*)\nmodel\t\t: (.*)", _text(_CPUINFO))  # of several alike
+    maker = "{} {}.{}".format(*found.groups()) if found else platform.processor() or platform.machine()
     return f"{torch.backends.cpu.get_cpu_capability()} of {maker}"
 
 
 def cores() -> int:
     """Cores that this process may use: a container or a cluster often gives fewer than the machine has."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota, period = _text(_CGROUP / "cpu.max").split() or ("max", "")
-    return min(allowed, max(1, int(quota) // int(period))) if quota.isdigit() else allowed
+    limit = re.match(r"(\d+) (\d+)", _text(_CGROUP / "cpu.max"))
+    return min(allowed, max(1, int(limit[1]) // int(limit[2]))) if limit else allowed
 
 
 def memory() -> tuple[float, float]:
@@ -71,13 +69,14 @@ def peak_gb() -> float:
 
 
 def device(name: str = "auto", here: bool = True) -> str:
-    """The torch device to compute on: "auto" is CUDA where there is a card that torch has kernels for, and the CPU elsewhere.
+    """The torch device to compute on: "auto" is CUDA where torch has kernels for the card, else the CPU.  here, errors: see `check_device`.
 
-    It calls `exact_float32`.  here, errors: see `check_device`.
+    From then on a GPU computes float32 as float32: left alone, cuDNN rounds what enters a convolution to TensorFloat-32's ten bits. A
+    gradient is compared to better than that, and a difference of two of them magnifies it. Under autocast nothing changes.
     """
     import torch
 
-    exact_float32()
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     check_device(name, here)
     if name != "auto":
         return name
@@ -98,13 +97,3 @@ def check_device(name: str, here: bool = True) -> None:
 
         if int(match[1] or 0) >= (count := torch.cuda.device_count()):
             raise ValueError(f"device={name!r} is not on this machine, where torch sees {count} GPUs; try auto or cpu")
-
-
-def exact_float32() -> None:
-    """Have a GPU compute float32 as float32: left alone, cuDNN rounds what enters a convolution to TensorFloat-32's ten bits.
-
-    A gradient is compared to better than that, and a difference of two of them magnifies it. Under autocast nothing changes.
-    """
-    import torch
-
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False

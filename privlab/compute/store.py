@@ -73,8 +73,7 @@ class Run:
     """
 
     def __init__(self, kind: str, config: Mapping[str, Any], root: Path | str | None = None) -> None:
-        self.kind, self.config = kind, _plain(config)
-        self.path = Path(root or folder()) / kind / key(config)[:32]
+        self.config, self.path = _plain(config), Path(root or folder()) / kind / key(config)[:32]
 
     @property
     def complete(self) -> bool:
@@ -88,8 +87,8 @@ class Run:
 
     def save(self, name: str, tensors: Mapping[str, Tensor]) -> None:
         """Keep tensors under a name; saving the name again replaces them (a checkpoint)."""
-        contiguous = torch.contiguous_format  # and cloned, since no two may share memory
-        plain = {n: t.detach().cpu().clone(memory_format=contiguous) for n, t in tensors.items()}
+        layout = torch.contiguous_format  # and cloned, since no two may share memory
+        plain = {n: t.detach().cpu().clone(memory_format=layout) for n, t in tensors.items()}
         self._write(f"{name}.safetensors", safetensors.torch.save(plain))
 
     def load(self, name: str) -> dict[str, Tensor]:

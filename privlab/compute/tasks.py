@@ -23,7 +23,6 @@ from privlab.compute import machine
 
 PATIENCE = 5  # deaths in a row without a task done, after which the rest is given up
 WORKER_GB = 0.9  # what a process takes that has torch and a small model
-Outcome = tuple[str, Exception | None]  # a task's name; Taken, or how it failed
 
 
 class Taken(Exception):
@@ -145,23 +144,25 @@ def _begin_worker(parent: int, *_: object) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _far(client: Any, calls: Sequence[Any]) -> Iterator[Outcome]:
+def _far(client: Any, calls: Sequence[Any]) -> Iterator[Any]:
     """On a cluster, by Dask itself: joblib's backend for it waits for ever for a task whose workers died too often (1.6.0)."""
     from distributed import as_completed
 
-    futures = [client.submit(attempt, *given, pure=False) for attempt, given, _ in calls]
+    lost, futures = None, [client.submit(attempt, *given, pure=False) for attempt, given, _ in calls]
     for future in as_completed(futures, loop=client.loop):
         if future.status == "finished":
             yield future.result()
-    if lost := [future for future in futures if future.status != "finished"]:
-        raise BrokenProcessPool(str(lost[0].exception()))
+        else:
+            lost = future.exception()
+    if lost:
+        raise BrokenProcessPool(str(lost))
 
 
 _ALONE = threading.Lock()  # training draws from its process's generators, and a Dask worker may have several threads
 
 
-def _attempt(task: Task, deadline: float) -> Outcome:
-    """Work at a task, with one thread and float32 as it is: its result is then the same to the bit wherever it is computed."""
+def _attempt(task: Task, deadline: float) -> tuple[str, Exception | None]:
+    """Work at a task; its name, and `Taken` or how it failed.  With one thread, and float32 as it is, results are the same to the bit."""
     import torch  # not at the top: who starts workers need not wait for it
 
     with _ALONE:
@@ -169,7 +170,7 @@ def _attempt(task: Task, deadline: float) -> Outcome:
             return task.name, Taken()
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
-        machine.exact_float32()
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False  # as `machine.device` has it
         try:
             task.call(**task.arguments)
             return task.name, None

@@ -69,8 +69,8 @@ def load(name: str, size: int | None = None, to: sources.Where = None) -> Descri
     if name in faces.LAYOUTS:
         return _prepared(name, size or 64, to)
     if name not in ("cifar10", "orl"):
-        choices = ["cifar10", "orl", *faces.LAYOUTS]
-        raise ValueError(f"name={name!r} has no labels beyond its classes{sources.nearest(name, choices)}")
+        known = sources.nearest(name, ["cifar10", "orl", *faces.LAYOUTS])
+        raise ValueError(f"name={name!r} has no labels beyond its classes{known}")
     found = images.load(name, to=to)
     pixels = found.pixels
     if size is not None and pixels.shape[-2:] != (size, size):

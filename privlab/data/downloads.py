@@ -64,11 +64,6 @@ def get(file: File, folder: Path) -> Path:
     raise ConnectionError("; ".join(failures))
 
 
-def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    return str(pooch.file_hash(str(path)))
-
-
 def _download(file: File, url: str, to: str, asked: pooch.Pooch) -> None:
     """What `pooch` calls with an address, where to put its file, and itself; it then looks at the SHA-256."""
     by, _, package = url.partition(":")

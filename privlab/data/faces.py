@@ -23,26 +23,29 @@ import numpy as np
 import pandas as pd
 import torch
 from PIL import Image, ImageOps
+from pooch import file_hash
 from safetensors.numpy import save
 from torchvision.datasets import CelebA, ImageFolder
 from tqdm.auto import tqdm
 
 from privlab.compute.files import visible, write_atomic
-from privlab.data import downloads, sources
+from privlab.data import sources
 from privlab.data.sources import Where
 
 CELEBA_PEOPLE = 1_000
 UTK_RACES = ("White", "Black", "Asian", "Indian")  # the fifth, "Others", is no group, and is left out
-Box = tuple[int, int, int, int]  # left, top, right, bottom, in pixels
 
 
 class Rows(NamedTuple):
-    """What a reader finds: the photographs, name of a label -> the class of each, and the names of these classes; of some a box."""
+    """What a reader finds: the photographs, name of a label -> the class of each, and the names of these classes.
+
+    boxes: of some, the part that counts: left, top, right, bottom, in pixels.
+    """
 
     photos: list[Path]
     labels: dict[str, list[int]]
     values: dict[str, tuple[str, ...]]
-    boxes: list[Box] | None = None
+    boxes: list[list[int]] | None = None
 
 
 class Layout(NamedTuple):
@@ -53,7 +56,7 @@ class Layout(NamedTuple):
     limit: int | None = None
 
 
-def prepare(name: str, folder: str | os.PathLike[str], size: int = 64, to: Where = None, progress: bool = True) -> Path:
+def prepare(name: str, folder: str | os.PathLike[str], size: int = 64, to: Where = None) -> Path:
     """Check the layout of a set as its authors hand it out, and make of it the one file that `attributes.load` maps.
 
     It lies beside its hash, in NAME.sha256, which `sha256sum --check` reads, too. Memory must hold it twice: 1.7 GB for FFHQ of 64 pixels.
@@ -67,18 +70,18 @@ def prepare(name: str, folder: str | os.PathLike[str], size: int = 64, to: Where
         if not photos:
             raise FileNotFoundError("there is no such photograph")
     except Exception as error:  # what a folder may hold is no fixed list
-        told, wanted = " ".join(str(error).split()), (layout.read.__doc__ or "").partition("\n")[0]
+        told, wanted = " ".join(str(error).split()), str(layout.read.__doc__).splitlines()[0]
         why = f"folder={str(folder)!r} is not {name} as its authors lay it out ({told}): {wanted}"
         raise ValueError(why) from error
     drawn = torch.randperm(len(photos), generator=torch.Generator().manual_seed(0))[: layout.limit]
     rows = drawn.sort().values.tolist()
     arrays = {f"label.{label}": np.asarray(column, np.int64)[rows] for label, column in labels.items()}
     arrays["images"] = np.empty((len(rows), 3, size, size), np.uint8)
-    bar = tqdm(rows, desc=name, unit="photo", disable=not progress, leave=False)
-    for image, row in zip(arrays["images"], bar, strict=True):
-        image[:] = _square(photos[row], boxes[row] if boxes else None, size)
+    bar = tqdm(rows, desc=name, unit="photo", disable=None, leave=False)  # where there is a terminal
+    for k, row in enumerate(bar):
+        arrays["images"][k] = _square(photos[row], boxes[row] if boxes else None, size)
     write_atomic(place, save(arrays, {"values": json.dumps(values)}))
-    write_atomic(f"{place}.sha256", f"{downloads.sha256(place)}  {place.name}\n".encode())
+    write_atomic(f"{place}.sha256", f"{file_hash(place)}  {place.name}\n".encode())
     return place
 
 
@@ -153,16 +156,11 @@ def stanford_dogs(folder: Path) -> Rows:
     """
     dogs = ImageFolder(folder / "Images")
     photos = [Path(path) for path, _ in dogs.samples]
-    boxes = [_box(folder / "Annotation" / photo.parent.name / photo.stem) for photo in photos]
+    notes = [ElementTree.parse(folder / "Annotation" / photo.parent.name / photo.stem) for photo in photos]
+    boxes = [
+        [int(note.findtext(f"object/bndbox/{side}", "")) for side in ("xmin", "ymin", "xmax", "ymax")] for note in notes
+    ]
     return Rows(photos, {"class": dogs.targets}, {"class": tuple(n.split("-", 1)[-1] for n in dogs.classes)}, boxes)
-
-
-def _box(file: Path) -> Box:
-    """The first dog's."""
-    box = ElementTree.parse(file)
-    sides = (box.findtext(f"object/bndbox/{side}", "") for side in ("xmin", "ymin", "xmax", "ymax"))
-    left, top, right, bottom = map(int, sides)
-    return left, top, right, bottom
 
 
 def ffhq(folder: Path) -> Rows:
@@ -188,10 +186,7 @@ LAYOUTS = {
 }  # fmt: skip
 
 
-# -- pixels ------------------------------------------------------------------------------------------------------------
-
-
-def _square(path: Path, box: Box | None, size: int) -> np.ndarray:
+def _square(path: Path, box: list[int] | None, size: int) -> np.ndarray:
     """The largest square in the middle of a photograph, or of its box, resized: uint8 (3, size, size)."""
     try:
         with Image.open(path) as photo:

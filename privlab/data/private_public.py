@@ -1,6 +1,4 @@
-"""Who is private and who is public in a model inversion: private people, whose photographs train the victim, and public ones for the
-attacker's prior.
-"""
+"""Who is who in a model inversion: private people, whose photographs train the victim, and public ones for the attacker's prior."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ class PrivatePublic:
         return torch.isin(torch.arange(len(self.labels)), self.train)[None]
 
     def evaluation_keep(self) -> Tensor:
-        """A keep matrix for evaluation models, (2, n) bool: one that sees all photographs, then its twin without the held-out ones, which
-        says how far it can be trusted.
-        """
+        """(2, n) bool, of evaluation models: one that sees all, then its twin without the held-out, which says how far to trust it."""
         return torch.cat([torch.ones_like(self.keep()), self.keep()])
 
 
@@ -52,18 +48,15 @@ def draw(
     each: photographs of each private person, drawn by the seed; all if not given.
     public: photographs of all public people together, drawn too; or, instead of theirs, the photographs of another set, bytes.
     """
-    everybody = labels.unique()
+    everybody, shuffled = labels.unique(), _drawn(len(labels), seed)
     chosen = everybody[_drawn(len(everybody), seed)[:private]].tolist() if isinstance(private, int) else private
     mine = torch.tensor(sorted(chosen))
     others = everybody[~torch.isin(everybody, mine)]
-    shuffled = _drawn(len(labels), seed)
-    whose = labels[shuffled]
-    rows = torch.cat([shuffled[whose == who][:each] for who in mine])
+    rows = torch.cat([shuffled[labels[shuffled] == who][:each] for who in mine])
     if not isinstance(public, Tensor):
-        public = pixels[shuffled[torch.isin(whose, others)][:public]]
+        public = pixels[shuffled[torch.isin(labels[shuffled], others)][:public]]
     who = torch.searchsorted(mine, labels[rows])
-    train, test = hold_out(who, held_out, seed)
-    return PrivatePublic(mine, others, pixels[rows], who, train, test, public)
+    return PrivatePublic(mine, others, pixels[rows], who, *hold_out(who, held_out, seed), public)
 
 
 def hold_out(labels: Tensor, each: int | float, seed: int) -> tuple[Tensor, Tensor]:
@@ -78,14 +71,12 @@ def hold_out(labels: Tensor, each: int | float, seed: int) -> tuple[Tensor, Tens
     people, counts = labels.unique(return_counts=True)
     number = max(1, round(each * len(labels) / len(people))) if each < 1 else int(each)
     if number >= (fewest := int(counts.min())):
-        raise ValueError(
-            f"each={each!r} leaves identity {people[counts.argmin()]}, which has {fewest}, none to train on"
-        )
+        raise ValueError(f"each={each!r} leaves identity {people[counts.argmin()]}, with {fewest}, none to train on")
     drawn = _drawn(len(labels), seed)
-    whose = labels[drawn]
-    test = torch.cat([drawn[whose == person][:number] for person in people]).sort().values
-    in_test = torch.isin(torch.arange(len(labels)), test)
-    return (~in_test).nonzero()[:, 0], test
+    in_test = torch.zeros(len(labels), dtype=torch.bool)
+    for person in people:
+        in_test[drawn[labels[drawn] == person][:number]] = True
+    return (~in_test).nonzero()[:, 0], in_test.nonzero()[:, 0]
 
 
 def _drawn(n: int, seed: int) -> Tensor:

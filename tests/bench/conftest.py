@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -31,7 +32,7 @@ class Table:
         self.rows: list[dict] = [{"date": held["date"]} | row for row in held.get("rows", [])]
         self.runs: list[dict] = held.get("runs", []) if path.exists() else []
 
-    def kept(self, key: dict, make: Callable[[], dict]) -> dict:
+    def kept(self, make: Callable[[], dict], **key) -> dict:
         """The run on file under these settings, or a new one, with the cores that other programs used meanwhile."""
         for run in self.runs:
             if key.items() <= run.items():
@@ -44,42 +45,32 @@ class Table:
         print(f"  {self.runs[-1]}", flush=True)
         return self.runs[-1]
 
+    def rounds(self, n: int, make: Callable[[int], dict], **key) -> list[dict]:
+        """Runs 0 to n - 1 of one kind, as `kept` has each."""
+        return [self.kept(partial(make, turn), **key, round=turn) for turn in range(n)]
+
     def row(
-        self,
-        what: str,
-        values: Iterable[float | None],
-        unit: str,
-        promise: str | None = None,
-        holds: bool | None = None,
-        note: str = "",
-        runs: Sequence[dict] = (),
-    ) -> None:
+        self, what: str, values: Iterable[float | None], unit: str, promise: str | None = None, holds: bool | None = None,
+        note: str = "", runs: Sequence[dict] = (),
+    ) -> None:  # fmt: skip
         """Put one line of the table down, in place of an earlier one of its name.
 
         values: one a run, None for a run that never got there, which counts as later than all others.
         promise: in words.  holds: None where there is no promise, or where the runs do not decide it.
         runs: what was timed; the note says what else was running then.
         """
-        values = list(values)
-        low, high = (pick(values, key=lambda v: math.inf if v is None else v) for pick in (min, max))
-        centre = None if middle(values) == math.inf else middle(values)
+        late = [math.inf if v is None else v for v in values]
+        low, centre, high = (None if v == math.inf else v for v in (min(late), median(late), max(late)))
         if others := [run["others"] for run in runs]:
             load = f"others used {median(others):.1f} of {psutil.cpu_count()} cores"
             note = "; ".join(filter(None, [note, "the machine was quiet" if self.quiet(runs) else load]))
         line = dict(
-            what=what, median=centre, low=low, high=high, n=len(values), unit=unit, promise=promise, holds=holds, note=note,
+            what=what, median=centre, low=low, high=high, n=len(late), unit=unit, promise=promise, holds=holds, note=note,
             date=self.today,
         )  # fmt: skip
         self.rows[:] = [old for old in self.rows if old["what"] != what] + [line]
         self._save()
-        shown = ["never" if v is None else f"{v:.3g}" for v in (centre, low, high)]
-        verdict = {True: "holds", False: "DOES NOT HOLD", None: "not decided"}[holds]
-        parts = [
-            f"{shown[0]} {unit} ({shown[1]} to {shown[2]}, n={len(values)})",
-            promise and f"promised {promise}: {verdict}",
-            note,
-        ]
-        print(f"{what:<58}", "; ".join(filter(None, parts)), flush=True)
+        print("; ".join(f"{name}: {value}" for name, value in line.items()), flush=True)
 
     @staticmethod
     def quiet(runs: Sequence[dict]) -> bool:
@@ -89,11 +80,6 @@ class Table:
     def _save(self) -> None:
         content = dict(date=self.today, machine=measured_on.about(self.device), rows=self.rows, runs=self.runs)
         write_atomic(self.path, json.dumps(content, indent=1).encode())
-
-
-def middle(values: Iterable[float | None]) -> float:
-    """The median, None being later than all others."""
-    return median(math.inf if v is None else v for v in values)
 
 
 def _others() -> float:

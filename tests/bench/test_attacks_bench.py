@@ -2,11 +2,9 @@
 
 Run by `make bench`. Writes rows and runs to runs/bench/bench_attacks.json. Victims, GANs, students and attacks are kept in the store, so
 an interrupted bench goes on; what the file holds is not made again: remove it to begin anew. No verdict is asserted here.
-BENCH_DRAWS, BENCH_SETS and BENCH_VARIANTS (names, separated by commas) make it shorter.
 """
 
 import functools
-import os
 import time
 from dataclasses import replace
 from statistics import median
@@ -17,17 +15,13 @@ import torch.nn.functional as F
 
 from privlab import data, training
 from privlab.attacks import model_inversion
-from privlab.attacks.model_inversion import (
-    evaluation,
-    gans,
-)
+from privlab.attacks.model_inversion import evaluation, gans
 from privlab.data import attributes, private_public
 from privlab.training import shadow_models
 
 pytestmark = pytest.mark.bench
 
-DRAWS = int(os.environ.get("BENCH_DRAWS", 3))
-SEEDS = range(1, DRAWS + 1)  # step lengths were chosen on draw 0, so it does not count
+SEEDS = range(1, 4)  # step lengths were chosen on draw 0, so it does not count
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 NARROW = dict(channels=(16, 32, 64, 128), zero_init_last=False, in_chans=1)
 VARIANTS = {"full": (), "skip_4": ((4, 0),)}
@@ -56,12 +50,7 @@ def evaluation_model(split, recipe, normalise, seed):
     settings = dict(growth_rate=16, block_config=(4, 4, 4, 4), in_chans=1)
     recipe = replace(recipe, epochs=recipe.epochs * 3 // 2)
     made = shadow_models.make(
-        "densenet121",
-        recipe,
-        (split.pixels, split.labels),
-        split.evaluation_keep(),
-        model=settings,
-        normalise=normalise,
+        "densenet121", recipe, (split.pixels, split.labels), split.evaluation_keep(), model=settings, normalise=normalise,
         seed=100 + seed,
     )
     for m in range(len(made.keep)):
@@ -80,9 +69,8 @@ def attacks(kind, model, public, people):
     gmi, gmi_s = timed(lambda: gans.gmi(public, recipe, device=DEVICE))
     faster = replace(recipe, epochs=guided, lr=3e-3)
     plg_mi, plg_mi_s = timed(lambda: gans.plg_mi(public, model, faster, each=each, device=DEVICE))
-    beside, students_s = timed(
-        lambda: [gans.distil(model, name, public, model=size, **teach) for name, size in STUDENTS.items()]
-    )
+    students = [functools.partial(gans.distil, model, name, public, model=size) for name, size in STUDENTS.items()]
+    beside, students_s = timed(lambda: [student(**teach) for student in students])
     ppa = model_inversion.ppa(lr=0.1, pool=500, candidates=2 * take, kept=take, views=10)
     return {
         "GMI": (model_inversion.gmi(**short), gmi, [], gmi_s),
@@ -99,25 +87,17 @@ def timed(make):
     return make(), time.perf_counter() - began
 
 
-@pytest.mark.parametrize("variant", [v for v in VARIANTS if v in os.environ.get("BENCH_VARIANTS", v).split(",")])
-@pytest.mark.parametrize("kind", [k for k in SIZES if k in os.environ.get("BENCH_SETS", k).split(",")])
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("kind", SIZES)
 def test_what_each_attack_brings_back(kind, variant, table):
-    if sum((run["set"], run["variant"]) == (kind, variant) for run in table.runs) >= 5 * DRAWS:
-        pytest.skip(f"{table.path} holds it")
-
     def attacked(split, asked, fleet, model, seed, attack, generator, beside, trained_s):
         found, seconds = timed(lambda: attack.run_once(model, generator, range(len(split.people)), seed, beside))
         verdict = asked.score(found.images, found.targets)
         return dict(
-            acc=fleet.right(0, split.test),
-            attacc=verdict.accuracy,
-            knn=verdict.knn.mean().item(),
-            likelihood=found.likelihood.mean().item(),
-            first=asked.score(found.first, found.targets).accuracy,
-            judge=asked.accuracy,
-            trained_s=trained_s,
-            seconds=seconds,
-        )
+            acc=fleet.right(0, split.test), attacc=verdict.accuracy, knn=verdict.knn.mean().item(),
+            likelihood=found.likelihood.mean().item(), first=asked.score(found.first, found.targets).accuracy,
+            judge=asked.accuracy, trained_s=trained_s, seconds=seconds,
+        )  # fmt: skip
 
     mine = {}
     for seed in SEEDS:
@@ -130,8 +110,8 @@ def test_what_each_attack_brings_back(kind, variant, table):
         shadow_models.train(fleet, 0)
         model = fleet.model(0).to(DEVICE)
         for name, made in attacks(kind, model, split.public, len(split.people)).items():
-            key = dict(set=kind, variant=variant, draw=seed, attack=name)
-            run = table.kept(key, functools.partial(attacked, split, asked, fleet, model, seed, *made))
+            make = functools.partial(attacked, split, asked, fleet, model, seed, *made)
+            run = table.kept(make, set=kind, variant=variant, draw=seed, attack=name)
             mine.setdefault(name, []).append(run)
     for name, runs in mine.items():
         note = f"began at {median(run['first'] for run in runs):.3f}; {median(run['trained_s'] + run['seconds'] for run in runs):.0f} s"

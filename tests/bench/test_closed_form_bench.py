@@ -4,8 +4,10 @@ Run by `make bench`. Prints a table and writes it to runs/bench/bench_closed_for
 decibels are those that the book promises.
 """
 
+import itertools
 import time
 import warnings
+from functools import partial
 from statistics import median
 
 import pytest
@@ -59,74 +61,57 @@ def test_patch_embedding_on_stock_models(name, table):
     photos = data.load("imagenet_samples")
     promises = {("vit_base_patch16_224", torch.float32): 100, ("vit_base_patch16_224", torch.bfloat16): 30}
     for sent in (torch.float64, torch.float32, torch.bfloat16):
-        computed = torch.float64 if sent is torch.float64 else torch.float32
-        ours, theirs, seconds, their_seconds = [], [], [], []
-        for seed in range(SEEDS):
-            model = models.build(name, num_classes=1000, seed=seed).to(computed)
-            for i in range(IMAGES):
-                image, label = photos.one(i, size=224)
-                leak = observe(model, image, label, names=["pos_embed", "patch_embed.proj.weight"]).rounded(sent)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    closed_form.patch_embedding(model, leak)  # the first call of a run pays for loading libraries
-                    recovery, s = timed(closed_form.patch_embedding, model, leak)
-                images, t = timed(plain_patch_embedding, model, leak)
-                ours.append(psnr(recovery.images, image))
-                theirs.append(psnr(images, image))
-                seconds.append(s)
-                their_seconds.append(t)
-        what = f"patch_embedding, {name}, {str(sent).split('.')[-1]}"
+        found = []
+        for seed, i in itertools.product(range(SEEDS), range(IMAGES)):
+            model = models.build(name, num_classes=1000, seed=seed)
+            model = model.double() if sent is torch.float64 else model
+            image, label = photos.one(i, size=224)
+            leak = observe(model, image, label, names=["pos_embed", "patch_embed.proj.weight"]).rounded(sent)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                closed_form.patch_embedding(model, leak)  # the first call of a run pays for loading libraries
+                recovery, s = timed(closed_form.patch_embedding, model, leak)
+            images, t = timed(plain_patch_embedding, model, leak)
+            found.append((psnr(recovery.images, image), s, psnr(images, image), t))
+        ours, seconds, theirs, their_seconds = zip(*found, strict=True)
+        what = f"patch_embedding, {name}, {kind(sent)}"
         row(table, what, ours, seconds, promises.get((name, sent)), ("torch.linalg.lstsq", theirs, their_seconds))
 
 
-def over_cifar(form, build, computed=torch.float32, sent=None):
-    photos = data.load("cifar10_samples")
-    scores, seconds = [], []
+def over_cifar(table, what, form, build, computed=torch.float32, sent=None, promise=None):
+    photos, scores, seconds = data.load("cifar10_samples"), [], []
     for seed in range(SEEDS):
         model = build(seed).to(computed).eval()
         for i in range(IMAGES):
             image, label = photos.one(i)
-            leak = observe(model, image, label).rounded(sent or computed)
-            recovery, s = timed(form, model, leak)
+            recovery, s = timed(form, model, observe(model, image, label).rounded(sent or computed))
             scores.append(psnr(recovery.images, image))
             seconds.append(s)
-    return scores, seconds
+    row(table, f"{what}, {kind(sent or computed)}", scores, seconds, promise)
 
 
-def b(**position):
-    return lambda seed: april.build("b", seed=seed, **position)
+def kind(dtype):
+    return str(dtype).split(".")[-1]
 
 
 @pytest.mark.parametrize("patch", [4, 8])
 @pytest.mark.parametrize(
-    "position",
-    [
-        dict(position="random", position_std=1.0),
-        dict(position="random", position_std=0.02),
-        dict(position="sinusoid_1d"),
-        dict(position="sinusoid_2d"),
-    ],
-    ids=lambda p: "_".join(map(str, p.values())),
+    ("position", "std"), [("random", 1.0), ("random", 0.02), ("sinusoid_1d", None), ("sinusoid_2d", None)]
 )
-def test_subspace(patch, position, table):
-    promised = (position.get("position_std"), patch) in ((1.0, 4), (0.02, 8))
+def test_subspace(patch, position, std, table):
+    build = partial(april.build, "b", patch_size=patch, position=position, **({"position_std": std} if std else {}))
+    what = f"subspace, {position}{f' {std}' if std else ''}, patch {patch}"
+    promise = 95 if (std, patch) in ((1.0, 4), (0.02, 8)) else None
     for computed, sent in ((torch.float64, None), (torch.float32, None), (torch.float32, torch.bfloat16)):
-        scores, seconds = over_cifar(closed_form.subspace, b(patch_size=patch, **position), computed, sent)
-        what = (
-            f"subspace, {' '.join(map(str, position.values()))}, patch {patch}, {str(sent or computed).split('.')[-1]}"
-        )
-        row(table, what, scores, seconds, 95 if promised and computed is torch.float32 and sent is None else None)
+        promised = promise if computed is torch.float32 and sent is None else None
+        over_cifar(table, what, closed_form.subspace, lambda seed: build(seed=seed), computed, sent, promised)
 
 
 @pytest.mark.parametrize("width", [192, 384, 768])
 def test_attention_on_architecture_a(width, table):
+    what = f"attention, architecture A, width {width}, patch 8"
     for computed in (torch.float64, torch.float32):
-        scores, seconds = over_cifar(
-            closed_form.attention, lambda seed: april.build("a", width=width, seed=seed), computed
-        )
-        row(
-            table, f"attention, architecture A, width {width}, patch 8, {str(computed).split('.')[-1]}", scores, seconds
-        )
+        over_cifar(table, what, closed_form.attention, lambda seed: april.build("a", width=width, seed=seed), computed)
 
 
 def trained(seed, position, epochs=2, images=10_000):
@@ -150,12 +135,14 @@ def trained(seed, position, epochs=2, images=10_000):
 
 
 def test_a_trained_vit(table):
-    position = dict(position="random", position_std=0.02)
-    victims = [trained(seed, position) for seed in range(SEEDS)]
-    for sent in (torch.float32, torch.bfloat16):
-        scores, seconds = over_cifar(closed_form.subspace, lambda seed: victims[seed], torch.float32, sent)
-        row(table, f"subspace, trained ViT, random 0.02, patch 8, {str(sent).split('.')[-1]}", scores, seconds)
-    learnable = [trained(seed, {}) for seed in range(SEEDS)]
-    for sent in (torch.float32, torch.bfloat16):
-        scores, seconds = over_cifar(closed_form.patch_embedding, lambda seed: learnable[seed], torch.float32, sent)
-        row(table, f"patch_embedding, trained ViT, patch 8, {str(sent).split('.')[-1]}", scores, seconds)
+    for form, position, what in (
+        (
+            closed_form.subspace,
+            dict(position="random", position_std=0.02),
+            "subspace, trained ViT, random 0.02, patch 8",
+        ),
+        (closed_form.patch_embedding, {}, "patch_embedding, trained ViT, patch 8"),
+    ):
+        victims = [trained(seed, position) for seed in range(SEEDS)]
+        for sent in (torch.float32, torch.bfloat16):
+            over_cifar(table, what, form, victims.__getitem__, torch.float32, sent)

@@ -4,7 +4,6 @@ Run by `make bench`; seconds a step stand in test_gradient_bench.py, beside brea
 runs/bench/bench_derivative.json as they are made, and not made again. One row: -k "what_is_found and swin_cifar".
 """
 
-import os
 import subprocess
 import sys
 import time
@@ -24,15 +23,8 @@ from privlab.leak import observe
 pytestmark = pytest.mark.bench
 
 
-def setting(name, default):
-    return int(os.environ.get(f"BENCH_{name}", default))
-
-
-PHOTOGRAPHS, MOVED, STEPS, ROUNDS = setting("PHOTOGRAPHS", 12), setting("MOVED", 5), 200, setting("ROUNDS", 9)
+PHOTOGRAPHS, MOVED, STEPS, ROUNDS = 12, 5, 200, 9
 FAMILIES = ["convnext_cifar", "resnet_cifar", "swin_cifar", "vit_cifar"]
-
-
-# -- what is found ---------------------------------------------------------------------------------------------------------
 
 
 def search(table, name, i, kind, moved=0):
@@ -52,7 +44,7 @@ def search(table, name, i, kind, moved=0):
         psnr = metrics.psnr(result.images, image).item()
         return dict(psnr=round(psnr, 3), seconds=round(time.process_time() - began, 1), differences=result.differences)
 
-    return table.kept(dict(net=name, image=i, derivative=kind, moved=moved), make)["psnr"]
+    return table.kept(make, net=name, image=i, derivative=kind, moved=moved)["psnr"]
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -65,10 +57,7 @@ def test_what_is_found(name, table):
         f"PSNR, auto less exact, {name}", gaps, "dB apart", "within 0.3 dB in the mean", abs(mean) <= 0.3,
         f"mean {mean:+.3f} ± {error:.3f} (standard error) dB",
     )  # fmt: skip
-    clouds = [
-        [exact, *(search(table, name, i, "exact", m) for m in range(1, MOVED + 1))]
-        for i, (exact, _) in enumerate(pairs)
-    ]
+    clouds = [[search(table, name, i, "exact", m) for m in range(MOVED + 1)] for i in range(PHOTOGRAPHS)]
     inside = [min(cloud) <= auto <= max(cloud) for (_, auto), cloud in zip(pairs, clouds, strict=True)]
     # The seventh of seven alike is neither lowest nor highest 5 times in 7, so 12 of 12 inside would be luck, and 4 of 12 bad luck
     unlikely = binom.cdf(sum(inside), len(inside), MOVED / (MOVED + 2))
@@ -77,9 +66,6 @@ def test_what_is_found(name, table):
         "auto lies within as often as one more exact search", bool(unlikely > 0.05),
         f"{sum(inside)} of {len(inside)} do; of equals {MOVED} of {MOVED + 2} do, and so few or fewer in {unlikely:.0%} of all draws",
     )  # fmt: skip
-
-
-# -- what it takes ---------------------------------------------------------------------------------------------------------
 
 
 class Unknown(nn.ReLU):
@@ -106,7 +92,7 @@ def test_a_part_that_auto_does_not_know(table):
             assert last.differences == 0 and last.evaluations == STEPS + 1
         return dict(seconds=seconds)
 
-    runs = [table.kept(dict(unknown="resnet_cifar", round=turn), partial(a_round, turn)) for turn in range(ROUNDS)]
+    runs = table.rounds(ROUNDS, a_round, unknown="resnet_cifar")
     ratios, computed = ([run["seconds"]["auto"][c] / run["seconds"]["exact"][c] for run in runs] for c in (0, 1))
     note = f"{median(computed):.3f} × in seconds of this process alone"
     what = "seconds of auto over exact, a part that it does not know"
@@ -142,15 +128,13 @@ def test_memory(batch, table):
     """Beyond what stays when the update is observed, in a process of its own; of steps that compare nothing, since that takes both."""
 
     def taken(kind):
-        def make():
-            done = subprocess.run(
-                [sys.executable, "-c", MEMORY, kind, str(batch)], capture_output=True, text=True, check=True
-            )
-            return dict(gigabytes=float(done.stdout))
+        command = [sys.executable, "-c", MEMORY, kind, str(batch)]
+        return dict(gigabytes=float(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
 
-        return table.kept(dict(memory="vit_base_patch16_224", batch=batch, derivative=kind), make)["gigabytes"]
-
-    exact, difference = taken("exact"), taken("auto")
+    exact, difference = (
+        table.kept(partial(taken, kind), memory="vit_base_patch16_224", batch=batch, derivative=kind)["gigabytes"]
+        for kind in ("exact", "auto")
+    )
     note = f"{difference:.2f} GB for {exact:.2f} GB"
     what = f"memory of a step beyond observe's, difference over exact, ViT-B/16 at 224 px, batch {batch}"
     table.row(what, [difference / exact], "×", "≤ 0.85 ×", difference <= 0.85 * exact, note)

@@ -1,11 +1,10 @@
 """A fleet of 16 on two processes beside the same fleet on one, and beside the standard library's pool of processes.
 
 Run by `make bench`; it needs two cores that nothing else uses. Writes rows to runs/bench/bench_fleet.json. Seconds are never asserted:
-a row says whether its promise holds. BENCH_ROUNDS makes it shorter.
+a row says whether its promise holds.
 """
 
 import multiprocessing
-import os
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -14,6 +13,7 @@ from statistics import median
 
 import pytest
 import torch
+from weights import same
 
 from privlab import data
 from privlab.compute import machine, tasks
@@ -21,8 +21,7 @@ from privlab.training import Recipe, batches, shadow_models
 
 pytestmark = pytest.mark.bench
 
-ROUNDS = int(os.environ.get("BENCH_ROUNDS", 3))
-MODELS, IMAGES = 16, 1_000
+ROUNDS, MODELS, IMAGES = 3, 16, 1_000
 RECIPE = Recipe(epochs=12, batch_size=50, lr=2e-3)
 TINY = dict(embed_dim=64, depth=4, num_heads=4)
 
@@ -46,43 +45,39 @@ def by_two(made):
     tasks.fan_out(work, "fleet", jobs=2, progress=False)
 
 
-def one_thread():
-    torch.set_num_threads(1)
-
-
 def by_a_pool(made):
     """What one would write without `fan_out`: the same tasks, no retry and no progress."""
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(2, spawn, initializer=one_thread) as pool:
+    with ProcessPoolExecutor(2, spawn, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         list(pool.map(partial(shadow_models.train, made), range(MODELS)))
 
 
-WAYS = {"one process": alone, "two processes": by_two, "ProcessPoolExecutor(2)": by_a_pool}
-
-
-def same(one, other):
-    pairs = zip(one.runs, other.runs, strict=True)
-    return all(torch.equal(a.load("weights")[k], w) for a, b in pairs for k, w in b.load("weights").items())
+WAYS = {
+    "one process": alone,
+    "two processes": by_two,
+    "ProcessPoolExecutor(2)": by_a_pool,
+}
 
 
 def test_two_processes_against_one(tmp_path, table):
     if machine.cores() < 2:
         pytest.skip("needs two cores")
     first = fleet(tmp_path / "first")
-    alone(first)
+    WAYS["one process"](first)
 
     def timed(k, name):
         made = fleet(tmp_path / f"{k} {name}")
         began = time.perf_counter()
         WAYS[name](made)
         seconds = time.perf_counter() - began
-        assert same(first, made), f"{name} gave other weights"
+        pairs = zip(first.runs, made.runs, strict=True)
+        assert all(same(a.load("weights"), b.load("weights")) for a, b in pairs), f"{name} gave other weights"
         return dict(seconds=seconds)
 
     runs = {name: [] for name in WAYS}
     for k in range(ROUNDS):
         for name, found in runs.items():
-            found.append(table.kept(dict(way=name, round=k), partial(timed, k, name)))
+            found.append(table.kept(partial(timed, k, name), way=name, round=k))
 
     def row(way, promise, note):
         ratios = [a["seconds"] / b["seconds"] for a, b in zip(runs[way], runs["two processes"], strict=True)]

@@ -7,8 +7,7 @@ Run by `make bench`, which installs breaching first. A row of the table, by the 
     pytest -s -m bench tests/bench/test_gradient_bench.py -k "seconds_per_step and swin_tiny_cifar-1"
 
 Rounds and searches are written to runs/bench/bench_gradient.json as they are made, and not made again: an interrupted row goes on.
-Seconds are never asserted: a row says whether its promise holds, and what else the machine was doing. BENCH_LIMIT and the like (see below)
-make a run shorter.
+Seconds are never asserted: a row says whether its promise holds, and what else the machine was doing. BENCH_LIMIT makes a run shorter.
 """
 
 import contextlib
@@ -28,22 +27,17 @@ import torch
 
 from privlab import data, metrics, models
 from privlab.attacks import gradient_inversion
-from privlab.attacks.gradient_inversion import derivatives, priors
+from privlab.attacks.gradient_inversion import derivatives
 from privlab.leak import observe
 from privlab.models import morph
 
 pytestmark = pytest.mark.bench
 
 
-def setting(name, default):
-    return int(os.environ.get(f"BENCH_{name}", default))
-
-
-IMAGES, SEEDS = setting("IMAGES", 4), setting("SEEDS", 2)
-ROUNDS, STEPS = setting("ROUNDS", 9), setting("STEPS", 20)  # of the race, step against step
-LIMIT = setting(
-    "LIMIT", 1000
-)  # steps after which breaching is no longer followed: five times what annealed takes in all
+IMAGES, SEEDS = 4, 2
+ROUNDS, STEPS = 9, 20  # of the race, step against step
+# steps after which breaching is no longer followed: five times what annealed takes in all
+LIMIT = int(os.environ.get("BENCH_LIMIT", 1000))
 LENGTH = 200  # steps of a search, over which what it does once is spread
 TARGET = 20.0  # dB
 TV = 1e-4
@@ -55,11 +49,6 @@ OURS = {
 }
 
 
-def middle(values):
-    """The median, None being later than all others."""
-    return median(math.inf if v is None else v for v in values)
-
-
 def victim(name, std, i, seed):
     """A fresh model, an image (1, 3, 32, 32) with its label, and what a step on it sends."""
     if name.startswith("morph "):
@@ -68,9 +57,6 @@ def victim(name, std, i, seed):
         model = models.build(name, seed=seed, position_std=std)
     image, label = data.load("cifar10_samples").one(i)
     return model, image, observe(model, image, label)
-
-
-# -- the peer ------------------------------------------------------------------------------------------------------------
 
 
 class Stop(Exception):
@@ -99,22 +85,18 @@ def hushed():
         yield
 
 
-def preset(*changes):
-    """Breaching's `invertinggradients` as it ships: 24,000 steps, total variation .2; but for changes such as "optim.step_size=1"."""
-    with hushed():
-        import breaching
-
-        return breaching.get_attack_config("invertinggradients", list(changes))
-
-
-def breaching_search(model, leak, settings, see, seed=0, start=None):
+def breaching_search(model, leak, changes, see, seed=0, start=None):
     """Run breaching's own attacker and return its losses, one a step.
 
+    changes: to its `invertinggradients` as it ships (24,000 steps, total variation .2), such as "optim.step_size=1".
     see: called with each candidate, normalised, (batch, channels, height, width).
     start: where it begins, of the same kind; if not given, breaching draws it from `seed`.
     """
     with hushed():
+        import breaching
         from breaching.attacks import prepare_attack
+
+        settings = breaching.get_attack_config("invertinggradients", changes)
     n = leak.normalise
     meta = SimpleNamespace(shape=list(leak.image_shape), mean=list(n.mean), std=list(n.std), modality="vision")
     server = dict(parameters=list(model.parameters()), buffers=list(model.buffers()), metadata=meta)
@@ -138,27 +120,12 @@ def border(x):
     return their_tv(x) * ((x[..., -1].abs().sum() + x[..., -1, :].abs().sum()) / x.numel()).item()
 
 
-# -- a step --------------------------------------------------------------------------------------------------------------
-
-
-def test_the_two_smoothness_terms_differ_by_the_border_alone():
-    with hushed():
-        from breaching.attacks.auxiliaries.regularizers import TotalVariation
-
-    x = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    theirs = TotalVariation(dict(dtype=x.dtype, device=x.device), scale=their_tv(x))(x).item()
-    ours = TV * priors.total_variation(x).item()
-    assert theirs == pytest.approx(ours + border(x), rel=1e-5)
-    assert border(x) < ours / 10
-
-
 def now():
-    return torch.tensor(
-        [time.perf_counter(), time.process_time()], dtype=torch.float64
-    )  # the clock's seconds, and this process's
+    """The clock's seconds, and this process's."""
+    return torch.tensor([time.perf_counter(), time.process_time()], dtype=torch.float64)
 
 
-def our_steps(model, leak, start, derivative="exact", steps=STEPS):
+def our_steps(model, leak, start, steps, derivative):
     """Seconds a step from the first state to the last, by both clocks, and the loss at the start.
 
     Of a search of LENGTH steps that is left after these. Its first state lies before the clock, see `test_seconds_per_step`.
@@ -172,12 +139,12 @@ def our_steps(model, leak, start, derivative="exact", steps=STEPS):
     return (stamps[-1] - stamps[0]) / steps, losses[0]
 
 
-def their_steps(model, leak, start, steps=STEPS):
+def their_steps(model, leak, start, steps):
     """The same of breaching: one candidate more than steps, as ours, so that as many whole steps lie between the first and the last."""
     stamps = []
-    settings = preset(f"optim.max_iterations={steps + 1}", f"regularization.total_variation.scale={their_tv(start)}")
+    changes = [f"optim.max_iterations={steps + 1}", f"regularization.total_variation.scale={their_tv(start)}"]
     start = leak.normalise(start)
-    losses = breaching_search(model, leak, settings, lambda _: stamps.append(now()), start=start)
+    losses = breaching_search(model, leak, changes, lambda _: stamps.append(now()), start=start)
     assert len(stamps) == steps + 1  # the score of the final image does not ask the regularisers
     return (stamps[-1] - stamps[0]) / steps, losses[0]
 
@@ -200,11 +167,8 @@ def racers(name, steps):
     """Three ways to take so many steps, each -> (seconds a step, loss at the start), warmed up."""
     model, image, leak = victim(name, None, 0, 0)
     start = torch.rand(image.shape, generator=torch.Generator().manual_seed(0))
-    ways = {
-        "exact": functools.partial(our_steps, model, leak, start, steps=steps),
-        "auto": functools.partial(our_steps, model, leak, start, derivative="auto", steps=steps),
-        PEER: functools.partial(their_steps, model, leak, start, steps=steps),
-    }
+    ways = {way: functools.partial(our_steps, model, leak, start, steps, way) for way in ("exact", "auto")}
+    ways[PEER] = functools.partial(their_steps, model, leak, start, steps)
     losses = {way: go()[1] for way, go in ways.items()}
     assert losses[PEER] == pytest.approx(losses["exact"] + border(leak.normalise(start)), rel=1e-4), "another objective"
     assert losses["auto"] == pytest.approx(losses["exact"], rel=1e-4)
@@ -213,14 +177,9 @@ def racers(name, steps):
 
 def a_round(name, steps, threads, turn):
     """Seconds a step of each way, in turn, by the clock and of this process."""
-    before = torch.get_num_threads()
     torch.set_num_threads(threads)
-    try:
-        ways = racers(name, steps)
-        seconds = {way: ways[way]()[0].tolist() for way in (list(ways) if turn % 2 else reversed(ways))}
-    finally:
-        torch.set_num_threads(before)
-    return dict(seconds={way: seconds[way] for way in ways})
+    ways = racers(name, steps)
+    return dict(seconds={way: ways[way]()[0].tolist() for way in (list(ways) if turn % 2 else reversed(ways))})
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -229,13 +188,9 @@ def test_seconds_per_step(name, threads, table):
     """Medians of the rounds. What a search does once is spread over LENGTH steps: "exact" sees whether its passes can be plain, which is
     one exact step more; "auto" does too, about one of its own, and compares once in every fifty, an exact step each time."""
     most, steps = NETWORKS[name]
-    runs = [
-        table.kept(
-            dict(race=name, threads=threads, steps=steps, round=turn),
-            functools.partial(a_round, name, steps, threads, turn),
-        )
-        for turn in range(ROUNDS)
-    ]
+    make = functools.partial(a_round, name, steps, threads)
+    runs = table.rounds(ROUNDS, make, race=name, threads=threads, steps=steps)
+    torch.set_num_threads(1)
     exact, auto, theirs = (torch.tensor([run["seconds"][way] for run in runs]) for way in ("exact", "auto", PEER))
     auto = auto * (1 + 1 / LENGTH) + exact / derivatives.EVERY  # (rounds, clocks)
     exact = exact * (1 + 1 / LENGTH)
@@ -243,59 +198,42 @@ def test_seconds_per_step(name, threads, table):
         ratios = ours / theirs
         ratio, computed = ratios.quantile(0.5, dim=0).tolist()
         second, their_second = ours[:, 0].quantile(0.5), theirs[:, 0].quantile(0.5)
-        note = (
-            f"ours {second:.4f} s, {PEER} {their_second:.4f} s; {ROUNDS} rounds of {steps} steps in turn; "
-            f"{computed:.3f} × in seconds of this process alone"
-        )
+        note = f"ours {second:.4f} s, {PEER} {their_second:.4f} s; {ROUNDS} rounds of {steps} steps in turn; "
+        note += f"{computed:.3f} × in seconds of this process alone"
         what = f"seconds a step over breaching's, {name}, {way}" + ("" if threads == 1 else f", {threads} threads")
         promise = f"≤ {limit:g} ×" if threads == 1 else None
         table.row(what, ratios[:, 0].tolist(), "×", promise, ratio <= limit if promise else None, note, runs)
 
 
-# -- the way to 20 dB ----------------------------------------------------------------------------------------------------
-
-
-class Watch:
-    """Follows one search: PSNR of each candidate, clamped to [0, 1], and the step and the second in which it first reached TARGET."""
-
-    def __init__(self, truth):
-        self.truth, self.psnr, self.steps, self.seconds, self.computed = truth, [], None, None, None
-        self.begun, self.used = time.perf_counter(), time.process_time()
-
-    def __call__(self, images):
-        self.psnr.append(metrics.psnr(images.clamp(0, 1), self.truth).item())
-        if self.steps is None and self.psnr[-1] >= TARGET:
-            self.steps, self.seconds = len(self.psnr) - 1, time.perf_counter() - self.begun
-            self.computed = time.process_time() - self.used
-
-
 def run(table, attack, name, std, i, seed):
     """One search on one leak: steps and seconds to TARGET (None: never), what was spent, and the PSNR at its end."""
     key = dict(attack=attack, model=name, position_std=std, image=i, seed=seed)
-    return table.kept(key | (dict(limit=LIMIT) if attack == PEER else {}), functools.partial(follow, **key))
+    make = functools.partial(follow, attack, name, std, i, seed)
+    return table.kept(make, **key, **(dict(limit=LIMIT) if attack == PEER else {}))
 
 
-def follow(attack, model, position_std, image, seed):
-    name, std, i = model, position_std, image
-    model, image, leak = victim(name, std, i, seed)
-    settings = preset() if attack == PEER else None
-    watch = Watch(image)
-    if settings is not None:
+def follow(attack, name, std, i, seed):
+    model, truth, leak = victim(name, std, i, seed)
+    found, psnr, began = dict(steps=None, seconds=None, computed=None), [], now()
 
-        def see(candidate):
-            watch(leak.normalise.inverse(candidate))
-            if watch.steps is not None or len(watch.psnr) > LIMIT:
-                raise Stop
+    def watch(images):
+        psnr.append(metrics.psnr(images.clamp(0, 1), truth).item())
+        if found["steps"] is None and psnr[-1] >= TARGET:
+            seconds, computed = (now() - began).tolist()
+            found.update(steps=len(psnr) - 1, seconds=seconds, computed=computed)
 
+    def see(candidate):
+        watch(leak.normalise.inverse(candidate))
+        if found["steps"] is not None or len(psnr) > LIMIT:
+            raise Stop
+
+    if attack == PEER:
         with contextlib.suppress(Stop):
-            breaching_search(model, leak, settings, see, seed)
+            breaching_search(model, leak, [], see, seed)
     else:
         for state in OURS[attack].search(model, leak, seed):
             watch(state.images)
-    return dict(
-        steps=watch.steps, seconds=watch.seconds, computed=watch.computed, spent_steps=len(watch.psnr) - 1,
-        spent_seconds=time.perf_counter() - watch.begun, psnr=watch.psnr[-1],
-    )  # fmt: skip
+    return found | dict(spent_steps=len(psnr) - 1, spent_seconds=(now() - began)[0].item(), psnr=psnr[-1])
 
 
 def over_leaks(table, attacks, name, std=None):
@@ -314,7 +252,7 @@ def test_the_way_to_20_db(name, std, table):
     for key, unit in (("steps", "steps"), ("seconds", "s")):
         # What breaching had not brought to 20 dB within LIMIT took it longer than it had spent: less than half of that is enough for us.
         least = median(r[f"spent_{key}"] if r[key] is None else r[key] for r in found[PEER])
-        theirs = middle(r[key] for r in found[PEER])
+        theirs = median(r[key] or math.inf for r in found[PEER])
         for attack, runs in found.items():
             what = f"{key} to 20 dB, {where}, {attack}"
             values = [r[key] for r in runs]
@@ -322,7 +260,7 @@ def test_the_way_to_20_db(name, std, table):
             if attack == PEER:
                 table.row(what, values, unit, note=f"{note} in at most {LIMIT:,} of its 24,000 steps", runs=runs)
                 continue
-            ours = middle(values)
+            ours = median(v or math.inf for v in values)
             holds = 2 * ours < least or (None if ours < theirs == math.inf else False)
             note += f"; {median(r['psnr'] for r in runs):.1f} dB at the end"
             table.row(what, values, unit, "< half of breaching's", holds, note, runs)
@@ -339,10 +277,7 @@ def test_seconds_to_20_db_by_differences(name, table):
     ratios, computed = ([auto[clock] / exact[clock] for exact, auto in both] for clock in ("seconds", "computed"))
     note = f"{len(both)} of {len(pairs)} leaks, on which both get there; {median(computed):.3f} × in seconds of this process alone"
     what = f"seconds to 20 dB, {name}, auto over exact"
-    table.row(what, ratios, "×", "≤ 0.75 ×", median(ratios) <= 0.75, note, itertools.chain(*both))
-
-
-# -- architectures -------------------------------------------------------------------------------------------------------
+    table.row(what, ratios, "×", "≤ 0.75 ×", median(ratios) <= 0.75, note, [*itertools.chain(*both)])
 
 
 def test_a_swin_leaks_above_a_resnet(table):
@@ -354,8 +289,7 @@ def test_a_swin_leaks_above_a_resnet(table):
     for attack, name in itertools.product(attacks, ("swin_cifar", "convnext_cifar")):
         above = [a["psnr"] - b["psnr"] for a, b in zip(found[name][attack], found["resnet_cifar"][attack], strict=True)]
         mean = fmean(above)
-        spread = f" ± {stdev(above):.1f}" if len(above) > 1 else ""
-        note = f"mean {mean:.1f}{spread} dB, n={len(above)}, image by image and seed by seed"
+        note = f"mean {mean:.1f} ± {stdev(above):.1f} dB, n={len(above)}, image by image and seed by seed"
         promised = ("≥ 8 dB in the mean", mean >= 8) if name == "swin_cifar" else (None, None)
         table.row(f"{name} above resnet_cifar, {attack}", above, "dB", *promised, note)
         kept.append(promised[1])

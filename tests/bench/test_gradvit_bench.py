@@ -3,7 +3,6 @@
 Run by `make bench`. Prints a line a run, and writes rows and runs to runs/bench/bench_gradvit.json. Runs that this file holds already are
 not made again, so that an interrupted bench goes on; remove it to begin anew. Seconds and memory are not asserted: a row says whether
 its promise holds. Memory is measured on a GPU where there is one, equal seconds always in one thread of a CPU.
-BENCH_SECONDS, BENCH_IMAGES and BENCH_SEEDS make it shorter.
 """
 
 import functools
@@ -31,26 +30,13 @@ from privlab.models import zoo
 pytestmark = pytest.mark.bench
 
 
-def setting(name, default):
-    return int(os.environ.get(f"BENCH_{name}", default))
-
-
-SECONDS, IMAGES, SEEDS = setting("SECONDS", 20), setting("IMAGES", 4), setting("SEEDS", 2)
+SECONDS, IMAGES, SEEDS = 20, 4, 2
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 GIB = 2**30
 prior = functools.cache(zoo.efficientnet_lite0)
-PRESETS = {
-    "dlg": gradient_inversion.dlg,
-    "idlg": gradient_inversion.idlg,
-    "inverting_gradients": gradient_inversion.inverting_gradients,
-    "tag": gradient_inversion.tag,
-    "april": gradient_inversion.april,
-    "gradinversion": gradient_inversion.gradinversion,
-    "gradvit": lambda steps: gradient_inversion.gradvit(steps, prior()),
-}
-
-
-# -- memory: each step in a process of its own, which calls this file ------------------------------------------------------
+NAMES = ("dlg", "idlg", "inverting_gradients", "tag", "april", "gradinversion")
+PRESETS = {name: getattr(gradient_inversion, name) for name in NAMES}
+PRESETS["gradvit"] = lambda steps: gradient_inversion.gradvit(steps, prior())
 
 
 def step(preset, name, batch, chunk):
@@ -114,9 +100,6 @@ def test_gradvit_of_a_vit_b_fits_in_15_gb(chunk, table):
     table.row(what, values, "GiB", "fits in 15 GB", found is not None and values[0] * GIB <= 15e9, note)
 
 
-# -- equal seconds ---------------------------------------------------------------------------------------------------------
-
-
 def victim(std, i, seed):
     """A fresh model, an image (1, 3, 32, 32), and what a step on it sends, label included."""
     model = models.build("vit_cifar", seed=seed, position_std=std)
@@ -127,9 +110,8 @@ def victim(std, i, seed):
 @functools.cache
 def affordable(table, attack):
     """How many steps fill SECONDS of this process, by a short run through all stages, once warm; as on file, if it is there."""
-    for one in table.runs:
-        if (one["attack"], one["budget"]) == (attack, SECONDS):
-            return one["steps"]
+    if there := [run["steps"] for run in table.runs if (run["attack"], run["budget"]) == (attack, SECONDS)]:
+        return there[0]
     model, _, leak = victim(1.0, 0, 0)
     for _ in range(2):
         stamps = [time.process_time() for _ in PRESETS[attack](16).search(model, leak)]
@@ -148,7 +130,7 @@ def run(table, attack, std, i, seed):
         psnr, lpips = (measure(found.images, image).item() for measure in (metrics.psnr, metrics.lpips))
         return dict(steps=inversion.steps, seconds=seconds, psnr=psnr, lpips=lpips, score=found.score)
 
-    return table.kept(dict(attack=attack, position_std=std, image=i, seed=seed, budget=SECONDS), made)
+    return table.kept(made, attack=attack, position_std=std, image=i, seed=seed, budget=SECONDS)
 
 
 def test_equal_seconds(table):
@@ -158,10 +140,8 @@ def test_equal_seconds(table):
         found.setdefault((std, attack), []).append(run(table, attack, std, i, seed))
     for (std, attack), runs in found.items():
         lpips, seconds = ([r[key] for r in runs] for key in ("lpips", "seconds"))
-        note = (
-            f"LPIPS {median(lpips):.2f} ({min(lpips):.2f} to {max(lpips):.2f}); {runs[0]['steps']:,} steps in "
-            f"{median(seconds):.1f} s; {IMAGES} images × {SEEDS} seeds, labels known"
-        )
+        note = f"LPIPS {median(lpips):.2f} ({min(lpips):.2f} to {max(lpips):.2f}); {runs[0]['steps']:,} steps in "
+        note += f"{median(seconds):.1f} s; {IMAGES} images × {SEEDS} seeds, labels known"
         what = f"PSNR after {SECONDS} s, vit_cifar, position std {std:g}, {attack}"
         table.row(what, [r["psnr"] for r in runs], "dB", note=note)
 

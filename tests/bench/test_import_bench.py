@@ -5,18 +5,15 @@ Run by `make bench`. Each in a process of its own, in turn, beside what torch an
 first optimiser of a process, so a cell that trains or searches waits for it anyway. Rounds are kept in runs/bench/bench_import.json.
 """
 
-import os
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.bench
 
-ROUNDS = int(os.environ.get("BENCH_ROUNDS", 9))
 ROOT = Path(__file__).parents[2]
 
 
@@ -27,13 +24,13 @@ def beginning(lab):
 
 
 THEIRS = "import torch, ipywidgets, pandas, matplotlib.figure"
-MODEL = "models.build('vit_cifar', seed=0)"
 BEGINNINGS = {
     "python alone": "pass",
     "import privlab": "import privlab",
     THEIRS: THEIRS,
     **{f"lab {lab}, first cell": beginning(lab) for lab in ("04", "09", "14")},
-    "lab 04, first cell and a first model": f"{beginning('04')}\nfrom privlab import models\n{MODEL}",
+    "lab 04, first cell and a first model": beginning("04")
+    + "\nfrom privlab import models\nmodels.build('vit_cifar', seed=0)",
     f"{THEIRS}, timm, torch._dynamo": f"{THEIRS}, timm, torch._dynamo",
 }
 
@@ -48,7 +45,7 @@ def a_round(turn):
 
 
 def test_seconds(table):
-    runs = [table.kept(dict(round=turn), partial(a_round, turn)) for turn in range(ROUNDS)]
+    runs = table.rounds(9, a_round)
     for what in BEGINNINGS:
         table.row(what, [1e3 * run["seconds"][what] for run in runs], "ms", runs=runs)
     for what, theirs in (

@@ -49,11 +49,10 @@ def graded(folder):
 
 
 def test_a_class_of_thirty(table, tmp_path):
-    run = table.kept(dict(lab=LAB, students=STUDENTS), partial(graded, tmp_path / "class"))
+    run = table.kept(partial(graded, tmp_path / "class"), lab=LAB, students=STUDENTS)
     assert run["marks"] == {"4 of 4": 15, "3 of 4": 15}
     limit = 60 * MINUTES
     holds = True if run["seconds"] <= limit else False if table.quiet([run]) else None
     what = f"{STUDENTS} notebooks of lab 00, collected and graded one after another"
-    table.row(
-        what, [run["seconds"]], "s", f"≤ {limit} s", holds, "half of them right; one has an endless loop", runs=[run]
-    )
+    note = "half of them right; one has an endless loop"
+    table.row(what, [run["seconds"]], "s", f"≤ {limit} s", holds, note, [run])

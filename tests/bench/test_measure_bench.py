@@ -21,7 +21,7 @@ from privlab.ledger import evidence
 
 pytestmark = pytest.mark.bench
 
-ROUNDS = int(os.environ.get("BENCH_ROUNDS", 3))
+ROUNDS = 3
 EXPERIMENT, REPEATS = "april_by_optimisation.architecture_a", 16  # searches, of 4 to 5 s a repeat
 PROMISED = 1.7
 
@@ -38,9 +38,8 @@ def measured(place, jobs):
     (alone,) = re.findall(rf"{REPEATS} done in (\S+) s", done.stdout)
     rows = evidence.read(EXPERIMENT, "class", plan.digest, place / "evidence")
     assert [row.repeat for row in rows] == list(range(REPEATS))
-    return dict(
-        seconds=seconds, alone=float(alone), values=store.key({str(row.repeat): dict(row.values) for row in rows})
-    )
+    values = store.key({str(row.repeat): dict(row.values) for row in rows})
+    return dict(seconds=seconds, alone=float(alone), values=values)
 
 
 def test_two_processes_against_one(tmp_path, table):
@@ -50,7 +49,7 @@ def test_two_processes_against_one(tmp_path, table):
     for turn in range(ROUNDS):
         for jobs in (1, 2) if turn % 2 else (2, 1):
             make = partial(measured, tmp_path / f"{turn}-{jobs}", jobs)
-            runs[jobs].append(table.kept(dict(round=turn, jobs=jobs), make))
+            runs[jobs].append(table.kept(make, round=turn, jobs=jobs))
     both = runs[1] + runs[2]
     assert len({run["values"] for run in both}) == 1  # equal to the bit, however many processes
     for jobs in runs:

@@ -29,9 +29,6 @@ def timed(call, *args, **options):
     return result, time.perf_counter() - start
 
 
-# -- the peer: one target, whole arrays at a time -------------------------------------------------------------------------
-
-
 def paper_fit(scores, side, variance):
     """Mean and std over the models of a side, (n, queries); scores (models, n, queries), side (models, n)."""
     inside = side[..., None]

@@ -18,7 +18,7 @@ import pytest
 
 pytestmark = pytest.mark.bench
 
-PAIRS = int(os.environ.get("BENCH_PAIRS", 10))
+PAIRS = 10
 WORK = ("closed form", "step, ResNet", "step, Swin", "epoch")
 WORKER = """
 import os, sys, time
@@ -72,10 +72,8 @@ def workers(*ways):
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
     started = {}
     for way in ways:  # one after the other: the rule looks at what else is running when it is imported
-        started[way] = subprocess.Popen(
-            [sys.executable, "-c", WORKER],
-            env=plain | WAYS[way], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        started[way] = subprocess.Popen([sys.executable, "-c", WORKER], env=plain | WAYS[way], **pipes)
         started[way].stdout.readline()
 
     def ask(way, work):
@@ -93,10 +91,8 @@ def workers(*ways):
 @contextmanager
 def crowd():
     """As many programs that never wait as there are cores, each with a session of its own, as other people's have."""
-    busy = [
-        subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
-        for _ in range(psutil.cpu_count())
-    ]
+    spin = [sys.executable, "-c", "while True: pass"]
+    busy = [subprocess.Popen(spin, start_new_session=True) for _ in range(psutil.cpu_count())]
     time.sleep(0.5)
     try:
         yield
@@ -106,30 +102,25 @@ def crowd():
 
 
 def pairs(table, ask, where, work, ways):
-    """Ratios of the seconds of two ways, of alternating pairs."""
+    """Ratios of the seconds of two ways, of alternating pairs, and the first one's seconds as a note."""
 
     def a_pair(turn):
         return dict(seconds={way: ask(way, work) for way in (ways if turn % 2 else ways[::-1])})
 
-    runs = [
-        table.kept(dict(where=where, work=work, ways=" / ".join(ways), pair=turn), partial(a_pair, turn))
-        for turn in range(PAIRS)
-    ]
-    return runs, [run["seconds"][ways[0]] / run["seconds"][ways[1]] for run in runs]
+    ask(ways[0], work), ask(ways[1], work)
+    about = dict(where=where, work=work, ways=" / ".join(ways))
+    seconds = [table.kept(partial(a_pair, turn), **about, pair=turn)["seconds"] for turn in range(PAIRS)]
+    return [s[ways[0]] / s[ways[1]] for s in seconds], f"{median(s[ways[0]] for s in seconds):.3f} s"
 
 
 def test_a_quiet_machine(table):
-    ways = ("the rule", "as torch starts")
-    medians = []
+    ways, medians = ("the rule", "as torch starts"), []
     with workers(*ways) as ask:
         for work in WORK:
-            ask(ways[0], work), ask(ways[1], work)
-            runs, ratios = pairs(table, ask, "quiet", work, ways)
+            ratios, note = pairs(table, ask, "quiet", work, ways)
             medians.append(median(ratios))
-            note = f"{median(run['seconds'][ways[0]] for run in runs):.3f} s"
-            table.row(
-                f"quiet: {work}, the rule over torch's own", ratios, "×", "≤ 1.15 ×", median(ratios) <= 1.15, note
-            )
+            what = f"quiet: {work}, the rule over torch's own"
+            table.row(what, ratios, "×", "≤ 1.15 ×", median(ratios) <= 1.15, note)
     table.row("quiet: mean of the four", [fmean(medians)], "×", "≤ 1.05 ×", fmean(medians) <= 1.05)
 
 
@@ -138,8 +129,6 @@ def test_a_crowded_machine(way, table):
     ways = (way, "one thread")
     with crowd(), workers(*ways) as ask:  # the kernel starts in the crowd, and looks
         for work in WORK:
-            ask(ways[0], work), ask(ways[1], work)
-            runs, ratios = pairs(table, ask, "crowded", work, ways)
+            ratios, note = pairs(table, ask, "crowded", work, ways)
             held = ("≤ 3 ×", median(ratios) <= 3) if work == "closed form" else (None, None)
-            note = f"{median(run['seconds'][ways[0]] for run in runs):.3f} s"
             table.row(f"crowded: {work}, {way} over one thread", ratios, "×", *held, note)

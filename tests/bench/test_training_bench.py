@@ -1,11 +1,10 @@
 """Training in bfloat16 beside float32: seconds an epoch, and whether what comes out is the same for accuracy and for LiRA.
 
 Run by `make bench`. Rounds and fleets' figures are written to runs/bench/bench_training.json as they are made, and not made again; fleets
-are kept in the store. Seconds are never asserted: a row says whether its promise holds. BENCH_ROUNDS and BENCH_SEEDS make it shorter. One
-row: -k "seconds_an_epoch and narrow".
+are kept in the store. Seconds are never asserted: a row says whether its promise holds. One row: -k "seconds_an_epoch and narrow".
 """
 
-import os
+import itertools
 import time
 from dataclasses import replace
 from functools import partial
@@ -21,7 +20,7 @@ from privlab.training import Recipe, batches, shadow_models
 
 pytestmark = pytest.mark.bench
 
-ROUNDS, SEEDS = int(os.environ.get("BENCH_ROUNDS", 9)), int(os.environ.get("BENCH_SEEDS", 5))
+ROUNDS, SEEDS = 9, 5
 FAMILIES = {  # lab 01's, and a ResNet that sees its images at full size
     "narrow resnet": ("resnet_cifar", dict(channels=(16, 32, 64, 128), stem="cifar")),
     "resnet": ("resnet_cifar", dict(channels=(16, 32, 64, 64), stem="imagenet")),
@@ -30,10 +29,7 @@ FAMILIES = {  # lab 01's, and a ResNet that sees its images at full size
 }
 RECIPE = Recipe(epochs=15, batch_size=64, lr=2e-3, warmup_epochs=1, augment="flip")
 MODELS, POOL, HELD_OUT = 8, 2_000, 2_000
-PRECISIONS = ("full", "bf16")
-
-
-PLAIN = "float32, as torch lays out weights"
+PRECISIONS, PLAIN = ("full", "bf16"), "float32, as torch lays out weights"
 
 
 def an_epoch(name, changes, images, turn):
@@ -55,16 +51,13 @@ def test_seconds_an_epoch(family, table):
     name, changes = FAMILIES[family]
     torch.set_num_threads(1)
     images = batches.subset(data.load("cifar10"), range(1_024))
-    runs = [
-        table.kept(dict(epoch=family, round=turn), partial(an_epoch, name, changes, images, turn))
-        for turn in range(ROUNDS)
-    ]
+    runs = table.rounds(ROUNDS, partial(an_epoch, name, changes, images), epoch=family)
     plain, full, bf16 = (torch.tensor([run["seconds"][way] for run in runs]) for way in (PLAIN, *PRECISIONS))
     promise = "at most 0.5" if family == "narrow resnet" else None
     for beside, theirs in (
         ("float32", full),
         (PLAIN, plain),
-    ):  # fleets had channels_last before bf16, `training.fit` did not
+    ):  # fleets had channels_last before, `training.fit` did not
         ratios = bf16 / theirs
         ratio, computed = ratios.quantile(0.5, dim=0).tolist()
         note = f"{computed:.3f} × in seconds of this process alone"
@@ -95,11 +88,8 @@ def a_fleet(family, seed, precision):
 def test_the_same_accuracy_and_the_same_leak(family, table):
     """Seed by seed: photographs, weights and order are the same, and the precision another."""
     runs = {
-        (seed, precision): table.kept(
-            dict(fleet=family, seed=seed, precision=precision), partial(a_fleet, family, seed, precision)
-        )
-        for seed in range(SEEDS)
-        for precision in PRECISIONS
+        one: table.kept(partial(a_fleet, family, *one), fleet=family, seed=one[0], precision=one[1])
+        for one in itertools.product(range(SEEDS), PRECISIONS)
     }
     for what, key, unit, scale in (("test accuracy", "accuracy", "points", 100), ("LiRA AUC", "auc", "AUC", 1)):
         full, bf16 = ([scale * runs[seed, precision][key] for seed in range(SEEDS)] for precision in PRECISIONS)

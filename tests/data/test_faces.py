@@ -1,5 +1,6 @@
 """Photographs that are asked for: the authors' layouts on small files of each, and the file that is made of them."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -24,11 +25,8 @@ def shades(images):
 
 
 def prepared(name, folder, size, to):
-    faces.prepare(name, folder, size, to, progress=False)
+    faces.prepare(name, folder, size, to)
     return attributes.load(name, size, to)
-
-
-# -- people ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -42,13 +40,24 @@ def scrub(tmp_path):
     return folder
 
 
-def test_facescrub(scrub, tmp_path):
+def test_facescrub_and_the_record_of_its_file(scrub, tmp_path):
     known = prepared("facescrub", scrub, 8, tmp_path / "data")
     place = tmp_path / "data/facescrub/photos_8.safetensors"
-    assert {p.name for p in place.parent.iterdir()} == {place.name, f"{place.name}.sha256"}  # no part is left beside it
+    record = place.with_name(f"{place.name}.sha256")
+    assert {*place.parent.iterdir()} == {place, record}  # no part is left beside it
     assert known.pixels.shape == (4, 3, 8, 8) and known.pixels.dtype == torch.uint8
     assert known.values == {"class": ("Al_A", "Bob_B", "Ada_A")}  # actors first, each group by name
     assert known["class"].tolist() == [0, 1, 1, 2] and shades(known) == [10, 20, 30, 40]
+    subprocess.run(["sha256sum", "--check", record.name], cwd=place.parent, capture_output=True, check=True)
+    with open(place, "ab") as file:
+        file.write(b"0")
+    with pytest.raises(
+        ValueError, match=rf"{place} cannot be read \(it has changed.* data_scripts/prepare.py facescrub"
+    ):
+        attributes.load("facescrub", 8, tmp_path / "data")
+    record.write_text("")
+    with pytest.raises(ValueError, match=f"{record} is no SHA-256 of {place.name} .* data_scripts/prepare.py"):
+        attributes.load("facescrub", 8, tmp_path / "data")
 
 
 def test_the_middle_square_is_taken(tmp_path):
@@ -124,9 +133,6 @@ def test_a_set_that_was_not_prepared_says_where_to_ask_and_what_to_run(tmp_path)
         attributes.load("celeba_people", 224, tmp_path)
 
 
-# -- attributes --------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def utk(tmp_path):
     folder = tmp_path / "UTKFace"
@@ -168,10 +174,10 @@ def test_celeba_through_torchvisions_loader(tmp_path, monkeypatch):
         photo(inside / "img_align_celeba" / name, 50 * k)
     lists = {  # of each the head, and what stands behind the names
         "list_attr_celeba.txt": (["3", "Eyeglasses Male Young"], ["1 -1 1", "-1 -1 1", "-1 1 -1"]),
-        "identity_CelebA.txt": ([], ["7", "8", "9"]),
+        "identity_CelebA.txt": ([], "789"),
         "list_bbox_celeba.txt": (["3", "x_1 y_1 width height"], ["1 2 3 4"] * 3),
         "list_landmarks_align_celeba.txt": (["3", "p0 p1"], ["1 1"] * 3),
-        "list_eval_partition.txt": ([], ["0", "1", "2"]),
+        "list_eval_partition.txt": ([], "012"),
     }
     for name, (head, rows) in lists.items():
         lines = [*head, *(f"{n} {row}" for n, row in zip(names, rows, strict=True))]
@@ -197,8 +203,8 @@ def test_a_folder_of_another_layout_is_told_what_it_should_hold(tmp_path, name, 
 
 def test_the_script_prepares_faces_or_says_what_is_missing(utk, tmp_path, monkeypatch, capsys):
     for folder, status in ((utk, 0), (tmp_path / "nowhere", 1)):
-        given = ["prepare.py", "utkface", "--from", folder, "--size", "8", "--to", tmp_path]
-        monkeypatch.setattr(sys, "argv", [str(word) for word in given])
+        given = f"prepare.py utkface --from {folder} --size 8 --to {tmp_path}"
+        monkeypatch.setattr(sys, "argv", given.split())
         assert prepare.main() == status
     said = capsys.readouterr()
     assert Path(said.out.strip()).exists() and "utkface: folder=" in said.err and "nowhere" in said.err

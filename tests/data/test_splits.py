@@ -2,13 +2,11 @@
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from privlab import data
 
 
-@given(st.integers(8, 60), st.integers(0, 99))
+@pytest.mark.parametrize(("n", "seed"), [(8, 0), (33, 1), (60, 7)])
 def test_four_parts_are_even_and_share_nothing(n, seed):
     parts = data.four_way(torch.zeros(n, dtype=torch.long), seed)
     assert {len(part) for part in parts} == {n // 4}
@@ -24,14 +22,6 @@ def test_a_class_that_a_part_lacks_is_named():
         data.four_way(labels, 0)
 
 
-@given(st.integers(2, 50), st.integers(1, 8), st.integers(0, 99), st.booleans())
-def test_each_sample_is_in_exactly_half_of_the_models(n, half, seed, pairs):
-    keep = data.in_out(n, 2 * half, seed, pairs)
-    assert keep.shape == (2 * half, n) and keep.dtype == torch.bool
-    assert (keep.sum(0) == half).all()
-    assert torch.equal(keep, data.in_out(n, 2 * half, seed, pairs))
-
-
 def test_pairs_complement_each_other_and_others_do_not():
     assert data.in_out(201, 6, 0, pairs=True).sum(1).tolist() == [100, 101] * 3
     keep = data.in_out(200, 6, 0, pairs=True)
@@ -43,6 +33,10 @@ def test_pairs_complement_each_other_and_others_do_not():
 @pytest.mark.parametrize("pairs", [False, True])
 def test_every_way_to_hold_a_sample_is_as_likely(pairs):
     keep = data.in_out(24_000, 4, 1, pairs)
+    assert keep.shape == (4, 24_000) and keep.dtype == torch.bool
+    assert torch.equal(keep, data.in_out(24_000, 4, 1, pairs)) and not torch.equal(
+        keep, data.in_out(24_000, 4, 2, pairs)
+    )
     ways = (keep * torch.tensor([1, 2, 4, 8])[:, None]).sum(0).bincount(minlength=16)
     possible = [3, 5, 6, 9, 10, 12] if not pairs else [5, 6, 9, 10]  # which two of the four hold it
     expected = 24_000 / len(possible)

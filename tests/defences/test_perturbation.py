@@ -6,10 +6,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
-from torch.func import functional_call, grad, jacrev
 from weights import same
 
 from privlab import models
@@ -18,7 +15,6 @@ from privlab.defences.perturbation import deviations, spread
 from privlab.leak import Leak, observe
 from privlab.models import parts
 
-KINDS = [perturbation.gaussian, perturbation.laplacian]
 UNIFORM = {"all": 1.0}
 
 
@@ -28,27 +24,16 @@ def leak(scale=1.0):
     return Leak(grads, 1, (3, 4, 4))
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.sampled_from(KINDS), st.floats(1e-4, 10), st.floats(1e-3, 1e3), st.integers(0, 10_000))
-def test_the_norm_of_the_noise_is_relative_to_the_gradients(kind, relative, scale, seed):
+@pytest.mark.parametrize(("relative", "scale"), [(1e-3, 100.0), (1.0, 1.0), (10.0, 1e-3)])
+@pytest.mark.parametrize(("kind", "kurtosis"), [(perturbation.gaussian, 3.0), (perturbation.laplacian, 6.0)])
+def test_the_norm_of_the_noise_is_relative_to_the_gradients_and_its_tails(kind, kurtosis, relative, scale):
     clean = leak(scale)
-    noisy = kind(clean, relative, seed)
+    noisy = kind(clean, relative, seed=1)
     for name, g in clean.grads.items():
         noise = noisy.grads[name].double() - g.double()
         assert (noise.norm() / g.double().norm()).item() == pytest.approx(relative, rel=0.05)
         assert abs(noise.mean().item()) < 5 * relative * scale / g.numel() ** 0.5
-
-
-@pytest.mark.parametrize(("kind", "kurtosis"), zip(KINDS, (3.0, 6.0), strict=True))
-def test_the_tails_and_the_seed(kind, kurtosis):
-    clean = leak()
-    noisy = kind(clean, 1.0, seed=1)["a"]
-    noise = noisy.double() - clean["a"].double()
-    assert (noise.pow(4).mean() / noise.square().mean() ** 2).item() == pytest.approx(kurtosis, rel=0.1)
-    assert torch.equal(kind(clean, 1.0, seed=1)["a"], noisy) and not torch.equal(kind(clean, 1.0, seed=4)["a"], noisy)
-
-
-# -- one budget ----------------------------------------------------------------------------------------------------------------
+        assert (noise.pow(4).mean() / noise.square().mean() ** 2).item() == pytest.approx(kurtosis, rel=0.1)
 
 
 def twenty():
@@ -92,26 +77,24 @@ def test_only_what_is_sent_counts():
         deviations(less, {"position": 0.5, "all": 0.5}, 0.1, model)
 
 
-def test_shares_by_the_jacobian():
-    """The squared change of each gradient along the same directions, by the whole Jacobian; the model stays as it was."""
+def test_shares_by_differences():
+    """The squared change of each gradient along the same directions, by central differences; the model stays as it was."""
     model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 6), nn.GELU(), nn.Linear(6, 3)).double()
-    before, weights = copy.deepcopy(model), {name: p.detach() for name, p in model.named_parameters()}
-    label, grey = torch.zeros(1, dtype=torch.int64), torch.full((1, 3, 32, 32), 0.5, dtype=torch.float64)
+    before, grey = copy.deepcopy(model), torch.full((1, 3, 32, 32), 0.5, dtype=torch.float64)
 
     def sent(x):
-        return grad(lambda w: F.cross_entropy(functional_call(model, w, (x,)), label))(weights)
+        return torch.autograd.grad(F.cross_entropy(model(x), torch.tensor([0])), [*model.parameters()])
 
-    draws = [torch.Generator().manual_seed(i) for i in range(perturbation.DIRECTIONS)]
-    along = [torch.randn(1, 3, 32, 32, generator=draw).double().flatten() for draw in draws]
-    jacobian = {name: j.flatten(-4) for name, j in jacrev(sent)(grey).items()}  # (*shape of the parameter, 3072)
-    told = {name: sum((j @ d).square().sum().item() for d in along) for name, j in jacobian.items()}
-    roots = {name: (told[name] * p.numel()) ** 0.5 for name, p in weights.items()}
-    expected = {name: root / sum(roots.values()) for name, root in roots.items()}
+    told = [0.0] * 4
+    for seed in range(perturbation.DIRECTIONS):
+        step = 1e-4 * torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(seed))
+        for k, (a, b) in enumerate(zip(sent(grey + step), sent(grey - step), strict=True)):
+            told[k] += (a - b).square().sum().item() * a.numel()
+    names = [name for name, _ in model.named_parameters()]
+    expected = {name: each**0.5 for name, each in zip(names, told, strict=True)}
+    expected = {name: root / sum(expected.values()) for name, root in expected.items()}
     assert perturbation.measured(model) == pytest.approx(expected, rel=1e-5)
     assert same(model, before) and all(p.grad is None for p in model.parameters())
-
-
-# -- clipped, sparse, low bits: by hand ----------------------------------------------------------------------------------------
 
 
 def update(*numbers):
@@ -144,21 +127,7 @@ def test_low_bits_by_hand():
     assert held(perturbation.low_bits(constant, 1)) == held(constant)
 
 
-@pytest.mark.parametrize(
-    ("defence", "bad", "message"),
-    [
-        (perturbation.clipped, 0, "norm=0 is no length to cut to; give a positive number, such as 9"),
-        (perturbation.sparse, 1.1, "share=1.1 of the numbers cannot be kept; give one above 0 and at most 1"),
-        (perturbation.low_bits, 17, "bits=17 is no number of bits; give 1 to 16, such as 8"),
-        (perturbation.gaussian, -0.1, "relative=-0.1 is no share of the gradient's norm"),
-        (lambda leak, bad: spread(leak, bad, 0.1), {"w": 0.5, "b": 0.4}, "add up to 0.9; give each group 0 or more"),
-        (
-            lambda leak, bad: spread(leak, bad, 0.1),
-            {"stm": 1},
-            "words: 'stm' is no part of a model; did you mean 'stem'",
-        ),
-    ],
-)
-def test_numbers_out_of_range(defence, bad, message):
-    with pytest.raises(ValueError, match=message):
-        defence(update(2, -4, 5, 6), bad)
+def test_shares_that_are_no_budget_and_parts_that_are_none_are_refused():
+    for shares, why in (({"w": 0.5, "b": 0.4}, "add up to 0.9; give"), ({"stm": 1}, "'stm' is no part .* mean 'stem'")):
+        with pytest.raises(ValueError, match=why):
+            spread(update(2, -4, 5, 6), shares, 0.1)

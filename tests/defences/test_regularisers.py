@@ -7,39 +7,20 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from small_training import LABELS, PIXELS, build, fit
 from torch import nn
 from torch.distributions import Normal, kl_divergence
 
-from privlab import models, training
 from privlab.defences import regularisers
 from privlab.defences.regularisers import MID, BiDO, hsic
 from privlab.models import forward, representations
 from privlab.training import Recipe, trainer
 
-RECIPE = Recipe(epochs=2, batch_size=8, lr=2e-3)
-STILL = Recipe(epochs=1, batch_size=16, optimiser="sgd", lr=1e-300, weight_decay=0)  # one batch, and no step
-PIXELS = torch.randint(0, 256, (16, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-LABELS = torch.arange(16) % 3
-BUILD = {
-    "resnet18": dict(layers=(1, 1, 1, 1), channels=(8, 8, 12, 16), num_classes=3),
-    "densenet121": dict(growth_rate=8, block_config=(1, 1, 1, 2), num_classes=3),
-    "vit_cifar": dict(embed_dim=16, depth=2, num_heads=2, num_classes=3),
-}
-
-
-def build(name="resnet18"):
-    return models.build(name, seed=1, **BUILD[name])
-
-
-def fit(model, *defences, recipe=RECIPE):
-    return training.fit(model, (PIXELS, LABELS), recipe, seed=0, defences=defences)
+STILL = Recipe(epochs=1, batch_size=20, optimiser="sgd", lr=1e-300, weight_decay=0)  # one batch, and no step
 
 
 def drawn(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-# -- dependence, by hand -------------------------------------------------------------------------------------------------------
 
 
 def kernel(x, sigma):
@@ -68,9 +49,6 @@ def test_more_points_by_explicit_kernel_matrices(labels):
         assert hsic(x, y, sigma).item() == pytest.approx(by_hand(x, y, sigma), rel=1e-7)
 
 
-# -- BiDO in a training --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("a1", "a2"), [(0.3, 0.7), (0.3, 0.0)])
 def test_the_loss_of_bido_by_hand(a1, a2):
     """Cross-entropy + a1 d(X, Z) - a2 d(Z, Y) over the five stages of a ResNet, passed through one after the other."""
@@ -87,7 +65,7 @@ def test_the_loss_of_bido_by_hand(a1, a2):
     assert objective == [pytest.approx(expected, rel=1e-6)]
 
 
-@pytest.mark.parametrize("name", BUILD)
+@pytest.mark.parametrize("name", ["resnet18", "densenet121", "vit_cifar"])
 @pytest.mark.parametrize("defence", [BiDO(0.5, 0.5), MID(0.1, 4)], ids=["bido", "mid"])
 def test_a_regulariser_changes_training_in_every_family(name, defence):
     plain, defended = build(name), build(name)
@@ -100,9 +78,6 @@ def test_a_regulariser_changes_training_in_every_family(name, defence):
     one, other = fit(plain), fit(defended, defence)
     assert one[0] != other[0] and all(map(math.isfinite, other))
     assert not torch.equal(next(plain.parameters()), next(defended.parameters()))  # the slope reaches the stem
-
-
-# -- MID -----------------------------------------------------------------------------------------------------------------------
 
 
 def test_the_divergence_is_that_of_torch():
@@ -124,11 +99,11 @@ def test_the_loss_of_mid_by_hand():
     model.train()
     with trainer._own_generators(torch.device("cpu")):
         generator = trainer._seed(torch.device("cpu"), 0, 0)
-        rows = trainer.batches.order(16, STILL, generator)[0]
+        rows = trainer.batches.order(20, STILL, generator)[0]
         x = forward.preprocessing(model)(PIXELS[rows].double() / 255)
         code = channel.code(model.global_pool(model.forward_features(x)))
         mu, sigma = code[:, :4], F.softplus(code[:, 4:] - 5)
-        z = mu + sigma * torch.randn(16, 4, dtype=torch.float64)
+        z = mu + sigma * torch.randn(20, 4, dtype=torch.float64)
     expected = F.cross_entropy(head(z), LABELS[rows])
     expected = expected + 0.25 * kl_divergence(Normal(mu, sigma), Normal(0.0, 1.0)).sum(1).mean()
     assert objective == [pytest.approx(expected.item(), rel=1e-9)]
@@ -137,7 +112,6 @@ def test_the_loss_of_mid_by_hand():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: BiDO(0, 0), "a1=0, a2=0 are no defence; give 0 or more, such as 0.05 and 0.5"),
         (lambda: fit(nn.Sequential(nn.Flatten(), nn.Linear(3072, 3)), BiDO(1, 1)), "does not say where its stages end"),
         (lambda: fit(nn.Sequential(nn.Conv2d(3, 3, 32), nn.Flatten()), MID(1, 4)), "has no Linear layer"),
     ],

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from small_training import LABELS, PIXELS, fit
 from torch import nn
 from weights import same
 
-from privlab import models, training
+from privlab import models
 from privlab.defences import perturbation, updates
 from privlab.defences.updates import sent
 from privlab.leak import Leak, observe
@@ -45,9 +46,6 @@ def equal(one, other):
     return same(one.grads, other.grads) and all(getattr(one, name) == getattr(other, name) for name in about)
 
 
-# -- on an update --------------------------------------------------------------------------------------------------------------
-
-
 @each_way
 def test_it_is_the_function_that_it_stands_for(defence, function, small):
     model, clean = small
@@ -79,16 +77,8 @@ def test_deviations_by_hand(defence, rounds, expected):
     assert defence.deviations(Leak({"a": a, "b": b}, 1, (1, 1, 1)), FLAT, rounds) == pytest.approx(expected)
 
 
-# -- on each step of a training ------------------------------------------------------------------------------------------------
-
-PIXELS = torch.randint(0, 256, (24, 3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-LABELS = torch.arange(24) % 3
 RECIPE = Recipe(epochs=2, batch_size=8, lr=2e-3, weight_decay=0.5, clip_norm=1.0, augment="flip")
-STEP = Recipe(epochs=1, batch_size=24, optimiser="sgd", momentum=0.0, lr=0.5, weight_decay=0, schedule="constant")
-
-
-def fit(model, *defences, recipe=RECIPE):
-    return training.fit(model, (PIXELS, LABELS), recipe, seed=0, defences=defences)
+STEP = Recipe(epochs=1, batch_size=20, optimiser="sgd", momentum=0.0, lr=0.5, weight_decay=0, schedule="constant")
 
 
 @pytest.fixture(scope="module")
@@ -117,25 +107,10 @@ def test_a_step_by_hand(defence, function, whole_set):
 def test_what_is_withheld_stays_as_it_was_drawn():
     """No decay and no momentum touches it, and all else learns."""
     got, drawn = vit(), vit()
-    fit(got, sent("withheld", words=("position", "mlp")))
+    fit(got, sent("withheld", words=("position", "mlp")), recipe=RECIPE)
     withheld = parts.names(drawn, "position", "mlp")
     for name, p in drawn.named_parameters():
         assert torch.equal(got.get_parameter(name), p) == (name in withheld), name
-
-
-# -- bad input -----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("by", "settings", "message"),
-    [
-        ("gausian", {}, "by='gausian' is no way to send an update; did you mean 'gaussian'.*bfloat16, withheld"),
-        ("gaussian", dict(relative=0.1, scale=1), "gaussian got relative, scale; give relative$"),
-    ],
-)
-def test_bad_settings(by, settings, message):
-    with pytest.raises(ValueError, match=message):
-        sent(by, **settings)
 
 
 def test_what_does_not_fit_is_told_before_the_first_step():

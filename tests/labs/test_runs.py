@@ -106,7 +106,7 @@ def faces(smoke, tmp_path):
         person = f"facescrub/{'actors' if k < 50 else 'actresses'}/faces/P_{k // 10}/{k}.png"
         save(orl.pixels[k], own / (person if k < 100 else f"ffhq/thumbnails128x128/00000/{k - 100:05d}.png"))
     for name, size in (("utkface", 64), ("facescrub", 32), ("ffhq", 32)):
-        layouts.prepare(name, own / name, size, folder, progress=False)
+        layouts.prepare(name, own / name, size, folder)
     return folder
 
 
