@@ -190,7 +190,8 @@ def _square(path: Path, box: list[int] | None, size: int) -> np.ndarray:
     """The largest square in the middle of a photograph, or of its box, resized: uint8 (3, size, size)."""
     try:
         with Image.open(path) as photo:
-            part = photo.crop(box and (*box[:2], min(box[2], photo.width), min(box[3], photo.height)))
+            left, top, right, bottom = box or (0, 0, *photo.size)
+            part = photo.crop((left, top, min(right, photo.width), min(bottom, photo.height)))
             square = ImageOps.fit(converted(part, "RGB"), (size, size))
     except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
         raise ValueError(f"{path} cannot be decoded ({error}); replace the file, or take it away") from error

@@ -5,13 +5,13 @@ an interrupted bench goes on; what the file holds is not made again: remove it t
 """
 
 import functools
-import time
 from dataclasses import replace
 from statistics import median
 
 import pytest
 import torch
 import torch.nn.functional as F
+from measured_on import timed
 
 from privlab import data, training
 from privlab.attacks import model_inversion
@@ -79,12 +79,6 @@ def attacks(kind, model, public, people):
         "LOMMA": (model_inversion.lomma(model_inversion.kedmi(**short)), kedmi, beside, kedmi_s + students_s),
         "PPA": (ppa, gmi.generator, [], gmi_s),
     }
-
-
-def timed(make):
-    """What it makes, and the seconds it took; next to none where the store had it."""
-    began = time.perf_counter()
-    return make(), time.perf_counter() - began
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -5,13 +5,13 @@ decibels are those that the book promises.
 """
 
 import itertools
-import time
 import warnings
 from functools import partial
 from statistics import median
 
 import pytest
 import torch
+from measured_on import timed
 
 from privlab import data, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
@@ -39,12 +39,6 @@ def row(table, what, scores, seconds, promise=None, peer=None):
 
 def psnr(images, truth):
     return metrics.psnr(images, truth).item()
-
-
-def timed(call, *args):
-    start = time.perf_counter()
-    result = call(*args)
-    return result, time.perf_counter() - start
 
 
 def plain_patch_embedding(model, leak):
@@ -135,12 +129,9 @@ def trained(seed, position, epochs=2, images=10_000):
 
 
 def test_a_trained_vit(table):
+    fixed = dict(position="random", position_std=0.02)
     for form, position, what in (
-        (
-            closed_form.subspace,
-            dict(position="random", position_std=0.02),
-            "subspace, trained ViT, random 0.02, patch 8",
-        ),
+        (closed_form.subspace, fixed, "subspace, trained ViT, random 0.02, patch 8"),
         (closed_form.patch_embedding, {}, "patch_embedding, trained ViT, patch 8"),
     ):
         victims = [trained(seed, position) for seed in range(SEEDS)]

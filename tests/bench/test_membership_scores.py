@@ -6,13 +6,13 @@ both took turns.
 """
 
 import resource
-import time
 from statistics import median
 
 import numpy as np
 import psutil
 import pytest
 import torch
+from measured_on import timed
 from scipy.special import log_ndtr
 from scipy.stats import norm
 
@@ -21,12 +21,6 @@ from privlab.attacks.membership_inference import lira, rmia
 pytestmark = pytest.mark.bench
 MODELS, SAMPLES, QUERIES, POPULATION = 64, 50_000, 2, 10_000
 ROUNDS = 5  # in each of them, ours for all targets and the peer for one
-
-
-def timed(call, *args, **options):
-    start = time.perf_counter()
-    result = call(*args, **options)
-    return result, time.perf_counter() - start
 
 
 def paper_fit(scores, side, variance):

@@ -54,10 +54,7 @@ def test_seconds_an_epoch(family, table):
     runs = table.rounds(ROUNDS, partial(an_epoch, name, changes, images), epoch=family)
     plain, full, bf16 = (torch.tensor([run["seconds"][way] for run in runs]) for way in (PLAIN, *PRECISIONS))
     promise = "at most 0.5" if family == "narrow resnet" else None
-    for beside, theirs in (
-        ("float32", full),
-        (PLAIN, plain),
-    ):  # fleets had channels_last before, `training.fit` did not
+    for beside, theirs in (("float32", full), (PLAIN, plain)):
         ratios = bf16 / theirs
         ratio, computed = ratios.quantile(0.5, dim=0).tolist()
         note = f"{computed:.3f} × in seconds of this process alone"
