@@ -68,12 +68,11 @@ def headlines(judgements: Sequence[Judgement]) -> list[SimpleNamespace]:
     """
     found = []
     for number, asked in entries("headlines").items():
-        mine = [j for j in judgements if j.claim.headline == number]
-        firm, looked = ([j for j in mine if j.exploratory == after] for after in (False, True))
-        answer = _answer(firm, {j.verdict for j in looked} - {MEASURING})
-        words = answer.capitalize() + (f": {_counted(firm)}" if firm else "")
-        words += f"; {EXPLORATORY}: {_counted(looked)}." if looked else "."
-        if mine:
+        if mine := [j for j in judgements if j.claim.headline == number]:
+            firm, looked = ([j for j in mine if j.exploratory == after] for after in (False, True))
+            answer = _answer(firm, {j.verdict for j in looked} - {MEASURING})
+            words = answer.capitalize() + (f": {_counted(firm)}" if firm else "")
+            words += f"; {EXPLORATORY}: {_counted(looked)}." if looked else "."
             found.append(SimpleNamespace(**asked, number=number, answer=answer, words=words, judgements=mine))
     return found
 

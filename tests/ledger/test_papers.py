@@ -90,9 +90,7 @@ def test_a_claim_is_in_its_form():
         assert c.kind != "identity" or len(c.experiments) == 1, f"{c.id}: an identity holds within each repeat of one"
         for text in (c.compare, *c.needs):
             every = atoms(parse(text))
-            assert every and all(map(names, every)) and {*names(*every)} == {*names(text)}, (
-                f"{c.id}: write metric[key, key]"
-            )
+            assert every and all(map(names, every)) and {*names(*every)} == {*names(text)}, f"{c.id}: write metric[key]"
             value(text, dict.fromkeys(names(text), 1.0))  # whatever is outside of the grammar is found here
             assert c.kind == "identity" or "==" not in text, c.id
 
