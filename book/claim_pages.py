@@ -88,4 +88,4 @@ def rows(claim: Claim, tables: Sequence[pd.DataFrame]) -> Iterator[Dots]:
                 continue
             if np.isfinite(repeats).all() and np.ptp(repeats) > 0:
                 theirs = value(label, printed) if printed.keys() >= {*names(label)} else None
-                yield Dots(label, [*map(float, repeats)], logs, theirs, marks, wanted)
+                yield Dots(label, [*map(float, repeats)], theirs, marks, wanted)

@@ -19,20 +19,19 @@ from privlab.ledger.rule import Figure
 class Dots:
     """The repeats of a number.
 
-    label: its name.  values: one a repeat.  logs: whether they are averaged, and drawn, in logs.  printed: the paper's number.
+    label: its name.  values: one a repeat.  printed: the paper's number.
     marks: places for a dashed line, such as where the claim wants the mean.  wanted: that in words.
     """
 
     label: str
     values: Sequence[float] = field(repr=False)
-    logs: bool = False
     printed: float | None = None
     marks: Sequence[float] = ()
     wanted: str = ""
 
     @cached_property
     def figure(self) -> Figure:
-        return Figure.of(self.label, self.values, self.logs)
+        return Figure.of(self.label, self.values)
 
     @property
     def mean(self) -> str:
@@ -50,7 +49,7 @@ class Dots:
     def told(self) -> str:
         """The mean, and between brackets its 95% interval."""
         low, high = self.figure.interval or (0.0, 0.0)
-        half = 0.0 if self.logs else (high - low) / 2
+        half = 0.0 if self.figure.logs else (high - low) / 2
         ends = f" ({number(low, half)} to {number(high, half)})" if low < high else ""
         return number(self.figure.centre, half) + ends
 
@@ -73,7 +72,7 @@ def within(low: float, high: float) -> str:
 
 def chart(rows: Sequence[Dots], axis: str = "") -> Markup:
     """The rows above their axis.  axis: what is said below it."""
-    logs = any(row.logs for row in rows)
+    logs = any(row.figure.logs for row in rows)
     shown = [v for r in rows for v in (*r.values, *r.marks, *(r.figure.interval or ()))]
     shown = [v for v in [*shown, *(r.printed for r in rows if r.printed is not None)] if v > 0 or not logs]
     low, high = min(shown), max(shown)

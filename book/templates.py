@@ -1,7 +1,7 @@
 """The book's own templates, book/_templates: pages in Markdown and pieces in HTML, and what all of them may call."""
 
 import re
-from collections.abc import Container
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,14 @@ _ID = re.compile(r"\w+(\.\w+){2,}")
 
 def link(j: Judgement, root: str = "../", shown: str = "") -> Markup:
     """A link to a claim.  root: of the book, as seen from the page with the link.  shown: the claim's statement if not given."""
-    return Markup(f'<a href="{root}{papers.page(j.claim.id)}">{escape(shown or j.claim.statement)}</a>')
+    return Markup(f'<a href="{root}claims/{j.claim.paper}.html#{j.claim.id}">{escape(shown or j.claim.statement)}</a>')
 
 
-def names(text: str, ids: Container[str] = ()) -> Markup:
+def names(text: str, ids: Mapping[str, Judgement] = {}) -> Markup:
     """A text with each name of a measured value as code, and each id of a claim as a link, for a page beside those of claims."""
     escaped = re.sub(r"[a-z][a-z0-9_]*\[[^\]]*\]", r"<code>\g<0></code>", str(escape(text)))
-    to = '<a href="../{}"><code>{}</code></a>'
-    return Markup(_ID.sub(lambda m: to.format(papers.page(m[0]), m[0]) if m[0] in ids else m[0], escaped))
+    code = Markup("<code>{}</code>").format
+    return Markup(_ID.sub(lambda m: link(ids[m[0]], shown=code(m[0])) if m[0] in ids else m[0], escaped))
 
 
 @cache

@@ -61,10 +61,7 @@ def atoms(tree: ast.expr) -> list[ast.Compare]:
 
 @np.errstate(all="ignore")
 def value(of: str | ast.expr, values: Mapping[str, Any]) -> Any:
-    """The number that a text such as psnr[a] - psnr[b] tells of, or whether a comparison holds; one with NaN does not.
-
-    values: name -> a number, or one a repeat.  Raises KeyError for a name that is not there, ValueError for what is outside of the grammar.
-    """
+    """The number that a text such as psnr[a] - psnr[b] tells of, or whether a comparison holds.  values: by name, one or one a repeat."""
     match node := parse(of) if isinstance(of, str) else of:
         case ast.Constant(int() | float() as number):
             return float(number)

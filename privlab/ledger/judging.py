@@ -28,9 +28,7 @@ EVERY_REPEAT = {"train_acc", "train_accuracy", "training_accuracy"}  # needs abo
 # Registrations that are judged together, one an experiment, each with a row a repeat that is there, a column a name
 Try = Sequence[tuple[evidence.Registration, pd.DataFrame]]
 Shelf = Mapping[tuple[str, str], Try]  # (experiment, size) -> what was registered of it, the first try first
-Need = namedtuple(
-    "Need", "text state why"
-)  # of a claim: whether it holds, does not hold or is undecided, and by which numbers
+Need = namedtuple("Need", "text state why")  # state: one of STATES.  why: by which numbers
 
 
 @dataclass(frozen=True)
@@ -88,14 +86,11 @@ def shelf(root: Path | None = None) -> Shelf:
 
 
 def tries(claim: Claim, have: Shelf) -> Iterator[Try]:
-    """What a claim is judged by at the sizes that all of its experiments are registered for: the largest first, and its last try.
-
-    In the k-th try of a size each experiment has its k-th registration, or its last.
-    """
+    """What a claim is judged by at the sizes that all of its experiments are registered for: the largest first, and its last try."""
     for size in reversed(SIZES[1:]):
         listed = [have.get((name, size), ()) for name in claim.experiments]
         for k in reversed(range(max(map(len, listed)) if all(listed) else 0)):
-            yield [every[min(k, len(every) - 1)] for every in listed]
+            yield [every[: k + 1][-1] for every in listed]  # of one with fewer tries its last
 
 
 def judge(claim: Claim, have: Shelf) -> Judgement:

@@ -22,28 +22,21 @@ PAPERS = {
     "privlab": "Beyond the papers",
 }
 COURSE = Path(__file__).parents[1] / "course"  # data of the labs and of the papers; nothing is imported from there
-_PAPERS = COURSE / "papers"
+TABLES = COURSE / "papers"
 
 
 def entries(of: str, file: Path | None = None) -> Any:
     """A list of the book's, such as "coverage".  file: where it stands; beside the tables if not given."""
-    return yaml.load((file or _PAPERS / f"{of}.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)[of]
-
-
-def tables() -> list[str]:
-    """Names of all published tables, such as "lu2022_table1"."""
-    return sorted(file.stem for file in _PAPERS.glob("*.csv"))
+    return yaml.load((file or TABLES / f"{of}.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)[of]
 
 
 def table(name: str) -> pd.DataFrame:
     """One published table, a row a printed cell: settings are text, `mean` and `std` numbers (NaN where the paper prints none).
 
-    Raises ValueError for a name that is not one of `tables()`.
+    name: such as "lu2022_table1", of a file in privlab/course/papers.  Raises FileNotFoundError for one that is not there.
     """
-    if name not in tables():
-        raise ValueError(f"name={name!r} is not a table of the papers; try one of {', '.join(tables())}")
     kinds, gaps = defaultdict[str, type](lambda: str, mean=float, std=float), {"mean": "", "std": ""}
-    return pd.read_csv(_PAPERS / f"{name}.csv", dtype=kinds, na_values=gaps, keep_default_na=False)
+    return pd.read_csv(TABLES / f"{name}.csv", dtype=kinds, na_values=gaps, keep_default_na=False)
 
 
 _rows = cache(lambda name: table(name).to_dict("records"))
@@ -76,10 +69,7 @@ class Printed(NamedTuple):
 
 @dataclass(frozen=True)
 class Claim:
-    """Something a paper says (or, where its id begins with "privlab", this book) that a lab can test.
-
-    course/papers/README.md has a line on each field; one that is optional there is empty here where it is not given.
-    """
+    """Something a paper says (or, where its id begins with "privlab", this book) that a lab can test."""
 
     id: str
     where: str
@@ -121,8 +111,3 @@ def claims(lab: str | None = None) -> Sequence[Claim]:
             ours = {"printed": "not in the papers"} if entry["id"].startswith("privlab.") else {}
             found.append(Claim(**(ours | entry)))
     return found
-
-
-def page(claim: str) -> str:
-    """Where the built book tells all about a claim, from the book's root: on the page of its paper, which book/claim_pages.py writes."""
-    return f"claims/{claim.partition('.')[0]}.html#{claim}"

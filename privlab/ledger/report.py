@@ -53,10 +53,7 @@ def counts(judgements: Sequence[Judgement]) -> list[list[str]]:
 
 
 def holm(judgements: Sequence[Judgement]) -> tuple[int, int, int]:
-    """(tested, reproduced, certain): claims about means, those of them that reproduced, and those that still do if all are asked together.
-
-    Holm's correction of the p-values of Student's t, at 0.05 for all tests together (Holm 1979), without what was chosen after a look.
-    """
+    """(tested, reproduced, certain): claims about means, those that reproduced, and that still do at 0.05 for all together (Holm 1979)."""
     tested = sorted((j.p, j.verdict) for j in judgements if j.p is not None and not j.exploratory)
     failed = (k for k, (p, _) in enumerate(tested) if p > LEVEL / (len(tested) - k))
     return len(tested), sum(verdict == REPRODUCED for _, verdict in tested), next(failed, len(tested))
@@ -70,13 +67,12 @@ def headlines(judgements: Sequence[Judgement]) -> list[SimpleNamespace]:
     at the data gives no answer, and can take one away. words: the answer with its scope, and how many claims have which verdict.
     """
     found = []
-    for number, asked in sorted(entries("headlines").items()):
-        mine = [j for j in judgements if j.claim.headline == number]
-        firm, looked = ([j for j in mine if j.exploratory == after] for after in (False, True))
-        answer = _answer(firm, {j.verdict for j in looked} - {MEASURING})
-        words = answer.capitalize() + (f": {_counted(firm)}" if firm else "")
-        words += f"; {EXPLORATORY}: {_counted(looked)}." if looked else "."
-        if mine:
+    for number, asked in entries("headlines").items():
+        if mine := [j for j in judgements if j.claim.headline == number]:
+            firm, looked = ([j for j in mine if j.exploratory == after] for after in (False, True))
+            answer = _answer(firm, {j.verdict for j in looked} - {MEASURING})
+            words = answer.capitalize() + (f": {_counted(firm)}" if firm else "")
+            words += f"; {EXPLORATORY}: {_counted(looked)}." if looked else "."
             found.append(SimpleNamespace(**asked, number=number, answer=answer, words=words, judgements=mine))
     return found
 
@@ -133,15 +129,12 @@ def in_markdown(text: str) -> str:
 
 def render(judgements: Sequence[Judgement], form: str = "md") -> str:
     """The ledger as a page ("md"), the questions first, or as "csv" with a row a claim."""
-    columns, rows = (
-        ["id", "paper", "statement", "where", "compare", "printed", "ours", "size", "verdict", "p", "why"],
-        [],
-    )
+    rows, head = [], ["id", "paper", "statement", "where", "compare", "printed", "ours", "size", "verdict", "p", "why"]
     for c, j in ((j.claim, j) for j in judgements):
         where = "; ".join(dict.fromkeys([c.where, f"lab {c.lab}"]))  # of ours it is the place
         ours, why = "; ".join(map(str, j.ours)) or "nothing measured", "; ".join(reasons(j))
         rows.append([c.id, c.paper, c.statement, where, c.compare, printed(c), ours, j.profile, verdict(j), j.p, why])
-    table = pd.DataFrame(rows, columns=columns)
+    table = pd.DataFrame(rows, columns=head)
     if form == "csv":
         return table.to_csv(index=False, float_format="%.3g")
     tested, reproduced, certain = holm(judgements)
@@ -154,7 +147,7 @@ def render(judgements: Sequence[Judgement], form: str = "md") -> str:
         questions = [["", "question", "answer"], *([str(one.number), one.asks, one.words] for one in asked)]
         lines += ["", "## What a reader wants answered first", "", *grid(questions)]
     shown = ["statement", "where", "printed", "ours", "verdict", "why", "id"]
-    for paper in filter({*table["paper"]}.__contains__, PAPERS):
-        listed = table.loc[table["paper"] == paper, shown].to_numpy()
-        lines += ["", f"## {in_markdown(PAPERS[paper])}", "", *grid([shown, *listed])]
+    for paper, title in PAPERS.items():
+        if len(listed := table.loc[table["paper"] == paper, shown].to_numpy()):
+            lines += ["", f"## {in_markdown(title)}", "", *grid([shown, *listed])]
     return "\n".join(lines) + "\n"

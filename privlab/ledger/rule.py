@@ -30,7 +30,7 @@ TINY = 1e-12  # of the values' own size: below this a spread is rounding
 
 def of_errors(*texts: str) -> bool:
     """Whether texts name errors alone, which are compared by their logarithms."""
-    return {name.partition("[")[0] for name in names(*texts)} <= IN_LOGS
+    return set() < {name.partition("[")[0] for name in names(*texts)} <= IN_LOGS
 
 
 def exact(name: str, number: float) -> bool:
@@ -58,9 +58,9 @@ class Figure(NamedTuple):
         return f"{self.name} = {self.centre:.4g}{spread} (n={self.n}{exact})"
 
     @classmethod
-    def of(cls, name: str, values: Any, logs: bool | None = None) -> Self:
-        """Of the repeats of a name such as psnr[a, b].  logs: whether they are averaged in logs; as its metric is if not given."""
-        logs, rows = of_errors(name) if logs is None else logs, np.asarray(values, float)
+    def of(cls, name: str, values: Any) -> Self:
+        """Of the repeats of a name such as psnr[a, b], or of a number such as psnr[a] - psnr[b]."""
+        logs, rows = of_errors(name), np.asarray(values, float)
         n, without_error = len(rows), sum(exact(name, row) for row in rows)
         rows = np.log(np.maximum(rows, EXACT_ERROR)) if logs else rows
         centre, deviation = rows.mean(), rows.std(ddof=1) if n > 1 else 0.0

@@ -81,7 +81,7 @@ def _row(j: Judgement) -> str:
         source = "a claim of this book"
     why = [*map(escape, report.reasons(j)), f"compared: <code>{escape(claim.compare)}</code>"]
     ours = "; ".join(map(str, j.ours)) or "nothing measured"
-    why += [escape(f"all of it: {ours}"), f"more: <code>{ledger.papers.page(claim.id)}</code> in the book"]
+    why += [escape(f"all of it: {ours}"), f"more: <code>claims/{claim.paper}.html#{claim.id}</code> in the book"]
     return (
         f'<tr style="border-top:1px solid #9996"><td style="{CELL};border-left:.5em solid {report.EDGES[j.verdict]}">'
         f"<strong>{report.ICONS[j.verdict]}\u00a0{told}</strong>{f'<br><small>{scope}</small>' if scope else ''}</td>"

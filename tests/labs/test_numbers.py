@@ -33,7 +33,7 @@ SOURCE = re.compile(r"\b(?:Table|Figure|Theorem|paper|papers|et al|authors?|in p
 def printed(lab):
     """Every number that the papers of a lab print: in their tables, and in prose where a claim rests on it."""
     named = {claim.paper for claim in papers.claims(lab)} - {"privlab"}
-    tables = [papers.table(name) for name in papers.tables() if name.split("_")[0] in named]
+    tables = [papers.table(file.stem) for paper in named for file in papers.TABLES.glob(f"{paper}_*.csv")]
     cells = [value for table in tables if "mean" in table for value in (*table["mean"], *table["std"])]
     return {float(value) for value in cells if value == value} | {n.mean for c in papers.claims(lab) for n in c.numbers}
 

@@ -40,9 +40,8 @@ IN_PERCENT = {"attacc", "acc"}  # where nothing is committed that would tell
 def committed(metric: str, experiments: tuple[str, ...]) -> float:
     """The largest value of a metric that some experiments have at smoke or class; NaN where nothing is committed."""
     rows = [row for name in experiments for size in ("smoke", "class") for row in evidence.read(name, size)]
-    return max(
-        (v for row in rows for name, v in row.values.items() if name.partition("[")[0] == metric), default=math.nan
-    )
+    found = [v for row in rows for name, v in row.values.items() if name.partition("[")[0] == metric]
+    return max(found, default=math.nan)
 
 
 def scale(metric: str, claim: papers.Claim) -> tuple[float, float]:

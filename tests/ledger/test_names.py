@@ -14,10 +14,7 @@ from privlab.ledger.comparison import names
 
 STAND_INS = {"vit_base_patch16_224": "vit_small_patch32_224"}  # at smoke an experiment may have a smaller network
 
-NOT_AT_A_COMMITTED_SIZE = {
-    "night has one more part of a ViT": ["zhang2024.table6.attention_over_norm.best_of_three"],
-}  # fmt: skip
-ELSEWHERE = {claim for claims in NOT_AT_A_COMMITTED_SIZE.values() for claim in claims}
+ELSEWHERE = {"zhang2024.table6.attention_over_norm.best_of_three"}  # night has one more part of a ViT
 
 
 @cache

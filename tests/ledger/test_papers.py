@@ -26,7 +26,7 @@ UNITS = {
 
 
 def test_every_table_is_there_in_its_shape_and_every_gap_is_explained():
-    assert {name: len(papers.table(name)) for name in papers.tables()} == ROWS
+    assert {file.stem: len(papers.table(file.stem)) for file in papers.TABLES.glob("*.csv")} == ROWS
     for name in OF_RESULTS:
         frame = papers.table(name)
         assert list(frame.columns)[-5:] == ["metric", "mean", "std", "unit", "note"]
@@ -37,8 +37,6 @@ def test_every_table_is_there_in_its_shape_and_every_gap_is_explained():
         assert (frame["unit"] == frame["metric"].map(UNITS)).all() and not (frame["std"] < 0).any()
         assert frame.loc[frame["unit"] == "fraction", "mean"].dropna().between(0, 1, inclusive="neither").all()
     assert "None" in set(papers.table("zhang2024_table1")["value"])  # a setting, not a gap
-    with pytest.raises(ValueError, match="'lu2022_table9' is not a table of the papers; try one of .*lu2022_table1"):
-        papers.table("lu2022_table9")
 
 
 # -- identities, and where they do not hold ------------------------------------------------------------------------------
@@ -92,9 +90,7 @@ def test_a_claim_is_in_its_form():
         assert c.kind != "identity" or len(c.experiments) == 1, f"{c.id}: an identity holds within each repeat of one"
         for text in (c.compare, *c.needs):
             every = atoms(parse(text))
-            assert every and all(map(names, every)) and {*names(*every)} == {*names(text)}, (
-                f"{c.id}: write metric[key, key]"
-            )
+            assert every and all(map(names, every)) and {*names(*every)} == {*names(text)}, f"{c.id}: write metric[key]"
             value(text, dict.fromkeys(names(text), 1.0))  # whatever is outside of the grammar is found here
             assert c.kind == "identity" or "==" not in text, c.id
 

@@ -65,13 +65,10 @@ def test_no_digest_was_ever_changed():
                 assert first.setdefault((name, size), digest) == digest, f"{commit} changes {name} at {size}"
 
 
-def test_what_went_is_named_with_its_last_verdict_and_the_reason():
+def test_no_claim_went_without_a_word_of_its_last_verdict_and_the_reason():
     assert all(why.keys() == {"verdict", "commit", "reason"} for why in RETIRED["claims"].values())
     assert all(why.keys() == {"commit", "reason"} for why in RETIRED["experiments"].values())
     assert not RETIRED["experiments"].keys() & {*NAMES}
-
-
-def test_no_claim_went_without_a_word():
     then = git("show", f"{FROZEN}:privlab/ledger/papers/claims.yaml").stdout
     if not then:
         pytest.skip("no history of claims here, as in an archive or a shallow clone")
@@ -81,9 +78,7 @@ def test_no_claim_went_without_a_word():
 
 
 def test_what_is_measured_was_registered():
-    promised = {
-        (entry.experiment, entry.size, entry.digest, n) for entry in evidence.registrations() for n in entry.range
-    }
+    promised = {(e.experiment, e.size, e.digest, n) for e in evidence.registrations() for n in e.range}
     for name, size in ALL:
         rows = evidence.read(name, size, experiments.find(name).digest(size))
         assert {(name, size, row.digest, row.repeat) for row in rows if row.repeat >= 0} <= promised

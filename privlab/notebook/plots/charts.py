@@ -216,7 +216,7 @@ def evidence(
 def published(table: str, rows: Mapping[str, str], **where: str) -> dict[str, float]:
     """The paper's numbers for the rows of a chart: published("zhang2024_table5", {"Swin": "Swin-T"}, metric="psnr", dataset="CIFAR10").
 
-    table: as `ledger.papers.tables` names it.  rows: label -> what the paper's row is called, in any of its columns.
+    table: as `ledger.papers.table` names it.  rows: label -> what the paper's row is called, in any of its columns.
     where: column -> what stands in it, until each row is the only one.  Raises ValueError for one that none or several lines fit.
     """
     frame = ledger.papers.table(table)
