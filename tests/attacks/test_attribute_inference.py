@@ -69,7 +69,5 @@ def test_what_does_not_fit_is_told():
     x, truth = drawn()
     with pytest.raises(ValueError, match=r"attribute: got \(400,\) of values \[2\]; give one of several"):
         attribute_inference.probe(x, torch.full_like(truth, 2))
-    with pytest.raises(ValueError, match="kind='svm' is not known; try 'mlp' or 'linear'"):
-        attribute_inference.probe(x, truth, kind="svm")
     with pytest.raises(ValueError, match=r"no attacked image has the values \[2\]; leave them out of the other"):
         attribute_inference.probe(x, truth).score(x[truth < 2], truth[truth < 2])

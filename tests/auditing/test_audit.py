@@ -126,15 +126,12 @@ def test_search_is_the_preset(of_vit):
     assert of_vit.search["psnr"] == pytest.approx(metrics.psnr(by_hand.images, images).item(), rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("error", "why"),
-    [
-        (KeyboardInterrupt(), "interrupted"),
-        (NotImplementedError("no such derivative\nand more"), "it could not be run: no such derivative"),
-    ],
-)
-def test_a_search_that_ends_early_is_reported_and_keeps_the_rest(monkeypatch, error, why):
-    monkeypatch.setattr(GradientMatching, "search", Mock(side_effect=error))
+ENDS = {"interrupted": KeyboardInterrupt(), "it could not be run: no such": NotImplementedError("no such\nderivative")}
+
+
+@pytest.mark.parametrize("why", ENDS)
+def test_a_search_that_ends_early_is_reported_and_keeps_the_rest(monkeypatch, why):
+    monkeypatch.setattr(GradientMatching, "search", Mock(side_effect=ENDS[why]))
     found = privlab.audit(plain(), *pictures(1, 16), steps=9, progress=False)
     assert (found.search["steps"], found.search["ended"]) == (0, why)
     assert found.leaks and why in " ".join(found.text().split())
@@ -169,8 +166,6 @@ def test_the_command_prints_and_writes(tiny, tmp_path, capsys):
     assert run("vit_cifar", "--out", tmp_path / "out") == 0
     said = capsys.readouterr().out
     assert said.startswith("What a gradient of vit_cifar gives away") and "4 images of 3 x 32 x 32" in said
-    for words in ("The clearest is the image, at", "A lower bound, no verdict", "pos_embed, patch_embed.proj.weight"):
-        assert words in " ".join(said.split())
     assert said.rstrip().endswith(f"wrote {tmp_path / 'out/audit.html'} and {tmp_path / 'out/audit.json'}")
     written = json.loads((tmp_path / "out/audit.json").read_text())
     assert written["command"] == {"weights": "fresh", "images": "public photographs"} and written["solves"]
@@ -183,9 +178,8 @@ def test_the_command_takes_a_folder_weights_and_classes(tiny, tmp_path):
         Image.fromarray(colours).save(tmp_path / f"photos/{i}.png")
     model, weights = models.build("vit_cifar", num_classes=3, seed=5), tmp_path / "mine.safetensors"
     save_file(model.state_dict(), weights)
-    assert (
-        run("vit_cifar", "--images", tmp_path / "photos", "--weights", weights, "--classes", 3, "--out", tmp_path) == 0
-    )
+    own = ("--images", tmp_path / "photos", "--weights", weights, "--classes", 3)
+    assert run("vit_cifar", *own, "--out", tmp_path) == 0
     assert same(attack.named("vit_cifar", 3, weights), model)
     images, labels, public = attack.photographs(str(tmp_path / "photos"), model, "vit_cifar")
     assert images.shape == (3, 3, 32, 32) and public is None
@@ -204,11 +198,9 @@ def test_the_command_takes_a_folder_weights_and_classes(tiny, tmp_path):
         (["vit_cifar", "--steps", 0], "steps=0 searches nothing"),
         (["vit_cifar", "--images", "cifar10_sample"], "has no image, and is no known set; did you mean 'cifar10_samples'?"),
         (["vit_cifar", "--images", "{tmp}/broken"], "cannot identify image file"),
-        (["vit_cifar", "--weights", "{tmp}/junk.safetensors"], "junk.safetensors is no safetensors of vit_cifar"),
     ],
 )  # fmt: skip
 def test_bad_command_lines_are_explained_in_one_line(tiny, arguments, message, tmp_path, capsys):
-    (tmp_path / "junk.safetensors").write_bytes(b"not that")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken/x.png").write_bytes(b"no picture")
     assert run(*(str(a).replace("{tmp}", str(tmp_path)) for a in arguments), "--out", tmp_path / "out") == 2

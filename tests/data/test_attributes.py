@@ -22,13 +22,7 @@ def test_cifar10_has_the_coarse_task_beside_the_class():
 
 
 def test_orl_has_glasses_beside_the_person(orl):
-    assert len(orl) == 400 and orl["person"].bincount().tolist() == [10] * 40
-    by_person = orl["glasses"].reshape(40, 10)
-    always = {k + 1 for k in range(40) if by_person[k].all()}
-    mixed = {k + 1: int(n) for k, n in enumerate(by_person.sum(1)) if 0 < n < 10}
-    assert always == {2, 6, 14, 27, 28, 31, 34, 37}
-    assert mixed == {4: 5, 7: 3, 13: 8, 17: 8, 19: 5, 20: 8, 36: 2}
-    assert int(orl["glasses"].sum()) == 119
+    assert len(orl) == 400 and orl["person"].bincount().tolist() == [10] * 40 and int(orl["glasses"].sum()) == 119
 
 
 def test_the_glasses_that_were_typed_in_can_be_seen(orl):
@@ -51,5 +45,3 @@ def test_a_few_are_drawn_by_the_seed(orl):
 def test_what_is_not_known_is_told_with_the_nearest(orl):
     with pytest.raises(ValueError, match="label='glases'.*did you mean 'glasses'"):
         orl["glases"]
-    with pytest.raises(ValueError, match="name='utkfaces'.*did you mean 'utkface'"):
-        attributes.load("utkfaces")

@@ -51,9 +51,7 @@ def test_facescrub_and_the_record_of_its_file(scrub, tmp_path):
     subprocess.run(["sha256sum", "--check", record.name], cwd=place.parent, capture_output=True, check=True)
     with open(place, "ab") as file:
         file.write(b"0")
-    with pytest.raises(
-        ValueError, match=rf"{place} cannot be read \(it has changed.* data_scripts/prepare.py facescrub"
-    ):
+    with pytest.raises(ValueError, match=rf"{place} cannot be read \(it has changed.*/prepare.py facescrub"):
         attributes.load("facescrub", 8, tmp_path / "data")
     record.write_text("")
     with pytest.raises(ValueError, match=f"{record} is no SHA-256 of {place.name} .* data_scripts/prepare.py"):
@@ -187,17 +185,10 @@ def test_celeba_through_torchvisions_loader(tmp_path, monkeypatch):
     assert known.values["Young"] == ("no", "yes") and shades(known) == [0, 50, 100]
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("celeba", r"Dataset not found or corrupted.*As torchvision's CelebA reads it: celeba/img_align_celeba/\*.jpg"),
-        ("utkface", r"there is no such photograph.*\[age\]_\[gender\]_\[race\]_\[date\].jpg"),
-        ("facescrub", r"actors/faces'.*actors/faces/NAME/\*.jpg"),
-    ],
-)
-def test_a_folder_of_another_layout_is_told_what_it_should_hold(tmp_path, name, told):
+@pytest.mark.parametrize("name", ["celeba", "utkface", "facescrub"])
+def test_a_folder_of_another_layout_is_told_what_it_should_hold(tmp_path, name):
     photo(tmp_path / "from/holiday.jpg", 3)
-    with pytest.raises(ValueError, match=rf"folder='.*' is not {name} as its authors lay it out \(.*{told}"):
+    with pytest.raises(ValueError, match=rf"folder='.*' is not {name} as its authors lay it out \(.*jpg"):
         faces.prepare(name, tmp_path / "from", 8, tmp_path)
 
 

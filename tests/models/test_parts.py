@@ -63,18 +63,8 @@ def test_names_are_of_what_is_sent_in_the_models_order():
     assert {*left.grads} == {*parts.names(model, "attention", "mlp", "head")}
 
 
-@pytest.mark.parametrize(
-    ("name", "words", "message"),
-    [
-        ("resnet18", ["atention"], "words: 'atention' is no part of a model; did you mean 'attention'"),
-        (
-            "resnet18",
-            ["stem", "attention"],
-            "words: ResNet learns nothing in 'attention'; it has stem, conv, norm, head",
-        ),
-        ("swin_cifar", ["position"], "SwinTransformer learns nothing in 'position'"),  # its biases belong to attention
-    ],
-)
-def test_words_that_do_not_fit(name, words, message):
-    with pytest.raises(ValueError, match=message):
-        parts.names(models.build(name), *words)
+def test_words_that_do_not_fit():
+    with pytest.raises(ValueError, match="words: 'atention' is no part of a model; did you mean 'attention'"):
+        parts.names(models.build("resnet18"), "atention")
+    with pytest.raises(ValueError, match="SwinTransformer learns nothing in 'position'"):  # its biases are attention's
+        parts.names(models.build("swin_cifar"), "position")

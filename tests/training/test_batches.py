@@ -19,9 +19,6 @@ def drawn(seed):
     return torch.Generator().manual_seed(seed)
 
 
-# -- members --------------------------------------------------------------------------------------------------------------
-
-
 def test_a_subset_is_the_images_at_these_places_as_stored():
     images = data.load("cifar10_samples")
     pixels, labels = batches.subset(images, [3, 0])
@@ -43,9 +40,6 @@ def test_what_is_no_set_is_named(pixels, labels, says):
         batches.pair((pixels, labels))
 
 
-# -- order ----------------------------------------------------------------------------------------------------------------
-
-
 @given(st.integers(1, 60), st.data())
 def test_an_epoch_sees_every_image_once_and_no_image_alone(images, draw):
     size = draw.draw(st.integers(1, images))
@@ -55,9 +49,6 @@ def test_an_epoch_sees_every_image_once_and_no_image_alone(images, draw):
     lengths = [len(rows) for rows in order]
     assert lengths[:-1] == [size] * (len(order) - 1) and lengths[-1] <= size + 1
     assert lengths[-1] > 1 or size == 1
-
-
-# -- augmentation ---------------------------------------------------------------------------------------------------------
 
 
 def windows(image):
@@ -84,9 +75,6 @@ def test_flip_turns_about_half():
     turned = (got == PIXELS[:1].flip(-1)).flatten(1).all(1)
     assert (turned | (got == PIXELS[:1]).flatten(1).all(1)).all() and 450 < turned.sum() < 550
     assert batches.augmented(PIXELS, "none", drawn(0)) is PIXELS
-
-
-# -- resized crops and colours, as PPA trains its targets ------------------------------------------------------------------
 
 
 def ramps(n, height=20, width=30):
@@ -120,9 +108,6 @@ def test_brightness_and_contrast_by_hand():
     torch.testing.assert_close(batches._jitter(black_and_white, 0.2, -0.1, 0, 0).flatten(), torch.tensor([0.05, 0.95]))
 
 
-# -- mixing ---------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("mixup", "cutmix"), [(0.8, 0.0), (0.0, 1.0), (0.8, 1.0)])
 @pytest.mark.parametrize("size", [1, 3, 9])
 def test_in_an_odd_batch_the_middle_stays_and_the_others_pair_up(mixup, cutmix, size):
@@ -143,9 +128,6 @@ def test_in_an_odd_batch_the_middle_stays_and_the_others_pair_up(mixup, cutmix, 
         swapped = got == x.flip(0)
         if not (swapped.any() and (swapped | (got == x)).all()):  # else cutmix: a box of the other image
             torch.testing.assert_close(got, share * x + (1 - share) * x.flip(0))
-
-
-# -- what a model is asked about --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

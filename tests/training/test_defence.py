@@ -71,9 +71,6 @@ class Private(Defence):
     own_steps: ClassVar[bool] = True
 
 
-# -- penalties -----------------------------------------------------------------------------------------------------------------
-
-
 def test_penalties_are_added_to_the_loss_of_the_batch():
     """One batch and a rate of about 0: cross-entropy of the first weights, and 2 + 3 times what the penalty says of the pixels."""
     model = linear()
@@ -96,9 +93,6 @@ def test_gradients_are_changed_behind_the_loss():
     for p, q in zip(plain.parameters(), changed.parameters(), strict=True):
         torch.testing.assert_close(p, q, rtol=1e-12, atol=1e-15)
     assert not same(plain, linear())
-
-
-# -- forms ---------------------------------------------------------------------------------------------------------------------
 
 
 def test_the_optimiser_keeps_what_it_knows_of_the_parameters_that_are_left():
@@ -145,9 +139,6 @@ def test_what_a_form_draws_hangs_on_the_seed_alone():
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-# -- what does not go together -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("recipe", "defences", "message"),
     [
@@ -160,9 +151,6 @@ def test_what_cannot_be_trained_is_told_before_anything_changes(recipe, defences
     with pytest.raises(ValueError, match=message):
         fit(model, replace(RECIPE, **recipe), defences=defences)
     assert same(model, narrow())
-
-
-# -- fleets --------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_fleet_trains_defended_models_and_gives_them_back_in_the_form_of_each_epoch(tmp_path):

@@ -19,9 +19,9 @@ SGD = Recipe(
 )
 
 
-def network(seed=0):
+def network():
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
+        torch.manual_seed(0)
         return nn.Sequential(
             nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(128, 3)
         )

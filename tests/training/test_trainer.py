@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import random
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -73,9 +75,6 @@ class Tokens(nn.Module):
         return self.head(self.norm(self.patches(x)).flatten(2).transpose(1, 2)).tanh().mean(1)
 
 
-# -- a step is what the formulas say ------------------------------------------------------------------------------------------
-
-
 def test_a_step_on_one_image_is_that_on_the_same_image_twice():
     once, twice = Tokens().double(), Tokens().double()
     for model, n in ((once, 1), (twice, 2)):
@@ -120,9 +119,6 @@ def test_the_objective_is_that_of_timms_mixed_images_and_targets():
     assert objective == [pytest.approx(expected, rel=1e-7)]
 
 
-# -- chance -------------------------------------------------------------------------------------------------------------------
-
-
 def test_the_seed_alone_decides():
     first, second, other = tiny(), tiny(), tiny()
     objective = fit(first, BUSY)
@@ -149,16 +145,15 @@ def test_the_callers_random_states_are_left_alone_by_an_interrupted_training(mon
     assert not any(module.training for module in model.modules())
 
 
-# -- checkpoint and resume ----------------------------------------------------------------------------------------------------
-
-
-def stop_at(model, forward_pass):
-    """Raise KeyboardInterrupt at a forward pass in train mode, counted from 1: four of them are an epoch of BUSY."""
+def stop_at(model, forward_pass, kill=False):
+    """Raise KeyboardInterrupt, or kill this process, at a forward pass in train mode, counted from 1: four are an epoch of BUSY."""
     seen = []
 
     def hook(module, _):
         seen.append(module.training)
         if sum(seen) == forward_pass and module.training:
+            if kill:
+                signal.raise_signal(signal.SIGKILL)
             raise KeyboardInterrupt
 
     model.register_forward_pre_hook(hook)
@@ -183,7 +178,20 @@ def test_an_interrupted_training_goes_on_to_the_same_bits(tmp_path, epochs, opti
     assert run.complete and same(run.load("weights"), whole)
 
 
-# -- logits and evaluate ------------------------------------------------------------------------------------------------------
+@pytest.mark.skipif(
+    torch.cuda.is_available(), reason="with a GPU autograd has threads, which a fork does not take along"
+)
+def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path, epochs):
+    """SIGKILL in the middle of an epoch, as where memory runs out: no line of Python is run any more."""
+    whole, stopped, resumed = tiny(), tiny(), tiny(seed=3)
+    expected, run = fit(whole, BUSY), compute.Run("victim", {}, tmp_path)
+    stop_at(stopped, 11, kill=True)
+    child = multiprocessing.get_context("fork").Process(target=fit, args=(stopped, BUSY), kwargs=dict(run=run))
+    child.start()
+    child.join(60)
+    assert child.exitcode == -signal.SIGKILL and not run.complete
+    epochs.clear()
+    assert fit(resumed, BUSY, run=run) == expected and same(resumed, whole) and epochs == [2, 3, 4]
 
 
 def test_logits_are_the_models_in_eval_mode_and_its_mode_is_kept():
@@ -198,27 +206,17 @@ def test_logits_are_the_models_in_eval_mode_and_its_mode_is_kept():
 
 def test_evaluate_by_hand():
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 3, bias=False))
-    model[1].weight.data.zero_()[2, 0] = (
-        1.0  # the first pixel speaks for the last class, and black speaks for the first
-    )
+    model[1].weight.data.zero_()[2, 0] = 1.0  # the first pixel speaks for the last class, black for the first
     pixels = torch.zeros(4, 1, 8, 8)
     pixels[:3, 0, 0, 0] = 1.0
     assert training.evaluate(model, (pixels, torch.tensor([2, 2, 1, 0]))) == 0.75
 
 
-# -- errors -------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("more", "says"),
-    [
-        (dict(recipe=replace(BUSY, batch_size=25)), "batch_size=25 is more than the 24 images; give 24 or less"),
-        (dict(images=(PIXELS, LABELS + 1)), "labels go from 1 to 3; this model knows the classes 0 to 2"),
-    ],
-)
-def test_what_cannot_be_trained_is_named(more, says):
-    with pytest.raises(ValueError, match=says):
-        fit(tiny(), **{"recipe": BUSY, **more})
+def test_what_cannot_be_trained_is_named():
+    with pytest.raises(ValueError, match="batch_size=25 is more than the 24 images; give 24 or less"):
+        fit(tiny(), replace(BUSY, batch_size=25))
+    with pytest.raises(ValueError, match="labels go from 1 to 3; this model knows the classes 0 to 2"):
+        fit(tiny(), BUSY, (PIXELS, LABELS + 1))
 
 
 def test_divergence_says_where_and_what_to_try(tmp_path):
@@ -228,8 +226,6 @@ def test_divergence_says_where_and_what_to_try(tmp_path):
         fit(linear(torch.float32), recipe, run=run)
     assert run.names() == []  # what diverged is no checkpoint
 
-
-# -- victims ------------------------------------------------------------------------------------------------------------------
 
 QUICK = Recipe(epochs=2, batch_size=4)
 
@@ -251,9 +247,6 @@ def test_a_victim_is_trained_once_for_each_thing_that_its_result_depends_on(tmp_
         assert len(epochs) == 2, other
 
 
-# -- what looks on -------------------------------------------------------------------------------------------------------------
-
-
 def test_an_epoch_counts_once_its_watcher_is_done(tmp_path):
     run, seen = compute.Run("victim", {"watched": True}, tmp_path), []
 
@@ -266,9 +259,6 @@ def test_an_epoch_counts_once_its_watcher_is_done(tmp_path):
         fit(tiny(), BUSY, run=run, watch=watch)
     fit(tiny(), BUSY, run=run, watch=watch)
     assert seen == [1, 2, 2, 3, 4, 5] and run.complete
-
-
-# -- networks that no labels teach ----------------------------------------------------------------------------------------------
 
 
 def test_each_epoch_of_the_loop_draws_from_its_own_seed_and_leaves_the_callers_alone(tmp_path):

@@ -94,19 +94,8 @@ def test_a_weight_of_zero_withholds(vit):
     assert both == dict.fromkeys(parts.group(model)["attention"], 2.0) | dict.fromkeys(parts.group(model)["mlp"], 0.5)
 
 
-def test_a_missing_position_embedding_is_said_aloud(vit):
-    model, leak = vit
-    assert position_direction.prepare(model, leak) is position_direction
-    says = r"leak: .*'pos_embed' .withheld, or VisionTransformer learns none.*distance alone"
-    with pytest.warns(UserWarning, match=says):
-        assert position_direction.prepare(model, leak.without(["pos_embed"])) is None
-
-
 def test_a_name_tells_any_two_apart():
     one, same, other = ({"a": 2.0, "b": 0.0}, {"b": 0.0, "a": 2.0}, {"a": 0.0, "b": 2.0})
-    assert name_of(weighted(layer_norms, one)).startswith("weighted(layer_norms, 2 by 0, 2 #")
     assert name_of(weighted(layer_norms, one)) == name_of(weighted(layer_norms, same))
-    assert name_of(weighted(layer_norms, one)) != name_of(weighted(layer_norms, other)) and name_of(
-        tag(0.2)
-    ) != name_of(ALL[4])
-    assert name_of(weighted(position_direction, {})) == "weighted(position_direction, 0 by nothing)"
+    assert name_of(weighted(layer_norms, one)) != name_of(weighted(layer_norms, other))
+    assert name_of(tag(0.2)) != name_of(tag(0.1))

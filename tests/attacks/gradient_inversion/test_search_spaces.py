@@ -15,11 +15,6 @@ from privlab.leak import observe
 FIRST = ["blocks.0.attn.qkv.weight"]
 
 
-@pytest.fixture(scope="module")
-def photos():
-    return data.load("cifar10_samples")
-
-
 def victim(width=384, **changes):
     return models.build("vit_cifar", embed_dim=width, depth=2, **changes).double()
 

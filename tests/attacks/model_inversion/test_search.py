@@ -193,9 +193,8 @@ def test_the_target_is_left_as_it_was(prior):
     before, learnable = copy.deepcopy(model.state_dict()), [p.requires_grad for p in model.parameters()]
     QUICK.run(model, prior, [0, 1])
     assert same(model, before)  # statistics of BatchNorm, too
-    assert [p.requires_grad for p in model.parameters()] == learnable and all(
-        p.grad is None for p in model.parameters()
-    )
+    assert [p.requires_grad for p in model.parameters()] == learnable
+    assert all(p.grad is None for p in model.parameters())
     assert not any(module.training for module in model.modules())  # dropout would speak with another voice each time
 
 
@@ -210,9 +209,8 @@ def test_realism_pulls_towards_what_the_discriminator_finds_real(target, prior):
 def test_a_draw_has_the_fitted_variance():
     attack, spread = replace(QUICK, fitted=True, candidates=4000), torch.tensor([0.0, math.log(9)]).expand(4000, 2)
     found = attack.sample(torch.ones(4000, 2), spread, drawn(0))
-    assert found.std(0).tolist() == pytest.approx([1, 3], rel=0.05) and found.mean(0).tolist() == pytest.approx(
-        [1, 1], abs=0.15
-    )
+    assert found.std(0).tolist() == pytest.approx([1, 3], rel=0.05)
+    assert found.mean(0).tolist() == pytest.approx([1, 1], abs=0.15)
 
 
 def test_the_anchor_holds_features_near_those_of_the_generators_pictures(prior):
@@ -233,9 +231,8 @@ def test_the_loss_is_the_mean_over_the_models(target):
     models[2][1].weight.data.neg_()
     attack, images, labels = replace(QUICK, loss="logit", anchor=0.5), pictures(3, 5), torch.tensor([2, 2, 0])
     normalised, rows = (images - 0.5) / 0.25, torch.arange(3)
-    each = [
-        -models[i](x)[rows, labels] for i, x in enumerate((normalised, images, normalised))
-    ]  # 1 knows no preprocessing
+    seen = zip(models, (normalised, images, normalised), strict=True)  # the second knows no preprocessing
+    each = [-model(x)[rows, labels] for model, x in seen]
     mean, point = torch.stack(each).mean(0), torch.arange(64.0)
     torch.testing.assert_close(attack.objective(models, images, labels, None), mean)
     held = mean + 0.5 * (normalised.flatten(1) - point).square().mean(1)
@@ -243,12 +240,10 @@ def test_the_loss_is_the_mean_over_the_models(target):
 
 
 def test_the_presets_are_as_the_authors_have_them():
+    koh = dict(loss="poincare", lr=0.005, betas=(0.1, 0.1), share=(0.9, 1), views=100, steps=50, drops=(0.6, 0.8))
     gan = dict(candidates=5, kept=5, pool=5, betas=(0.9, 0.999), drops=(), views=0, lr=0.02, share=(1, 1))
     for attack, own in (
-        (
-            ppa(),
-            dict(loss="poincare", lr=0.005, betas=(0.1, 0.1), share=(0.9, 1), views=100, steps=50, drops=(0.6, 0.8)),
-        ),
+        (ppa(), koh),
         (gmi(), gan | dict(loss="cross_entropy", realism=0.01, steps=1500, fitted=False)),
         (kedmi(), gan | dict(loss="cross_entropy", realism=0.01, steps=2400, fitted=True)),
         (plg_mi(), gan | dict(loss="max_margin", realism=0, lr=0.1, steps=600, share=(0.8, 1))),
@@ -256,18 +251,6 @@ def test_the_presets_are_as_the_authors_have_them():
         (plg_mi(candidates=3), dict(candidates=3, kept=3, pool=3)),
     ):
         assert {name: getattr(attack, name) for name in own} == own
-
-
-def test_lomma_and_kedmi_convince_through_a_gan_with_its_discriminator():
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        made = gans.Adversary(6, (1, 16, 16), 4, CLASSES).eval().requires_grad_(False)
-        images = made.synthesise(made.sample(64, 1))
-        model = nn.Sequential(nn.Flatten(), nn.Linear(256, CLASSES))
-    model.normalise = Normalise((images.mean().item(),), (images.std(0).mean().item(),))
-    found = lomma(kedmi(steps=60, lr=0.1)).run(model, made, range(CLASSES), seed=1)
-    before = model(model.normalise(found.first)).softmax(1)[torch.arange(20), found.targets]
-    assert found.likelihood.mean() > before.mean() + 0.1
 
 
 def test_a_generator_that_is_told_the_class_is_searched_within_it():
@@ -312,11 +295,7 @@ def test_classes_that_cannot_be_targets(target, prior, targets):
         QUICK.run(target, prior, targets)
 
 
-def test_a_model_and_a_generator_that_do_not_fit_are_named(target, prior):
+def test_a_generator_that_does_not_fit_is_named(target, prior):
     other = generators.Eigenfaces(pictures(12, 0, side=12), 5)
     with pytest.raises(ValueError, match=r"generator: its images are \(1, 12, 12\), which this model does not take"):
         QUICK.run(target, other, [0])
-    any_size = nn.Sequential(nn.AdaptiveAvgPool2d(8), nn.Flatten(), nn.Linear(64, 4))
-    any_size.image_shape = (1, 8, 8)
-    with pytest.raises(ValueError, match=r"the target was trained on \(1, 8, 8\)"):
-        QUICK.run(any_size, other, [0])

@@ -138,8 +138,7 @@ class Asks:
     [
         (os.system, "touch {}", "(posix|nt).system"),
         (eval, "open('{}', 'w')", "builtins.eval"),
-        (getattr, "{}", "builtins.getattr"),  # touches nothing, as the next: only the refusal is checked
-        (torch.load, "{}", "torch.serialization.load"),
+        (torch.load, "{}", "torch.serialization.load"),  # touches nothing: only the refusal is checked
     ],
 )
 def test_a_pickle_that_asks_for_more_is_refused_by_name(network, tmp_path, function, given, named):

@@ -32,11 +32,8 @@ class Hand(nn.Module):
         self.way, places, width = way, 16, 128
         if way == "overlapping":
             self.embed, places = nn.Conv2d(3, width, 8, 4, 2), 64
-        elif way == "shuffled":
-            self.embed = nn.Linear(192, width, bias=False)
         else:
-            self.embed = nn.Conv2d(3, width, 8, 8)
-        self.norm = nn.LayerNorm(width) if way == "norm between" else nn.Identity()
+            self.embed = nn.Linear(192, width, bias=False) if way == "shuffled" else nn.Conv2d(3, width, 8, 8)
         self.cls = nn.Parameter(0.02 * torch.randn(1, 1, width))
         shape = (1, width, 4, 4) if way == "map" else (1, places + way.startswith("class token"), width)
         self.where = nn.Parameter(0.02 * torch.randn(shape), requires_grad=not fixed)
@@ -51,7 +48,7 @@ class Hand(nn.Module):
         elif self.way == "map":
             z = (self.embed(x) + self.where).flatten(2).transpose(1, 2)
         else:
-            z = self.norm(self.embed(x).flatten(2).transpose(1, 2))
+            z = self.embed(x).flatten(2).transpose(1, 2)
         if self.way == "class token with position":
             z = torch.cat([self.cls, z], 1) + self.where
         elif self.way == "class token behind":
@@ -94,8 +91,7 @@ def test_models_of_libraries_that_are_no_vision_transformer_of_timm_are_read(bui
 @pytest.mark.parametrize(
     ("model", "says"),
     [
-        (Hand("norm between"), "no learnable position embedding .* may be fixed or rotary"),
-        (Hand(fixed=True), "no learnable position embedding"),
+        (Hand(fixed=True), "no learnable position embedding .* may be fixed or rotary"),
         (nn.Sequential(nn.Flatten(), nn.Linear(3072, 10)), "no learnable position embedding"),
         (Hand("bent"), "what enters 'embed.weight' is not affine in the image"),
     ],
