@@ -225,6 +225,3 @@ def _curve(course: Sequence[float]) -> str:
         f'<path d="M0 {40 - 40 * BAR:g}H100" stroke="currentColor" stroke-dasharray="2 2"/>'
         f'<polyline points="{line}" fill="none" stroke="{COLOURS[0]}" stroke-width="2"/></svg>'
     )
-
-
-watch = Watch

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
-from torch import Tensor
 
 from privlab import metrics, models
 from privlab.attacks import membership_inference
@@ -91,30 +90,3 @@ def test_the_solution_is_right_and_says_why_where_that_can_be_guessed_and_an_ope
     assert {checks.verify(name, answer).why for answer in (None, ...)} == {kit.OPEN}
     given = checks.verify(name, lambda *_: None)
     assert given.why.endswith(kit.OPEN) if callable(SOLUTIONS[name]) else not given.passed
-
-
-def in_another_form(v):
-    if isinstance(v, (Tensor, int, float)):
-        return np.asarray(v)
-    return list(v) if isinstance(v, (tuple, set)) else tuple(v) if isinstance(v, list) else v
-
-
-def spoilt(v):
-    if isinstance(v, dict):
-        return {k: spoilt(x) for k, x in v.items()}
-    if isinstance(v, (list, tuple)):
-        return type(v)(map(spoilt, v))
-    if isinstance(v, (Tensor, np.ndarray, int, float)):
-        return -1 - v
-    return {*v, "other"} if isinstance(v, set) else "other"
-
-
-@pytest.mark.parametrize("name", SOLUTIONS)
-def test_an_answer_counts_for_what_it_says_and_not_for_its_form(name):
-    answer = SOLUTIONS[name]
-    same, other = (
-        checks.verify(name, (lambda *given, form=form: form(answer(*given))) if callable(answer) else form(answer))
-        for form in (in_another_form, spoilt)
-    )
-    exact = name in ("07.registration", "11.convince")  # a gradient, or a tensor, is asked for
-    assert same.passed is not exact and not other.passed, same.why

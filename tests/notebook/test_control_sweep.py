@@ -14,7 +14,6 @@ pytestmark = pytest.mark.usefixtures("shell", "no_widgets_of_other_tests")
         (lambda: w.IntSlider(3, min=1, max=9), [1, 9, 3]),
         (lambda: w.IntRangeSlider(value=(2, 3), min=0, max=4), [(0, 0), (0, 4), (4, 4), (2, 3)]),
         (lambda: w.Checkbox(True), [False, True]),
-        (lambda: w.Dropdown(options=["a", "b"], value=None), ["a", "b", None]),
         (lambda: w.SelectionSlider(options=list(range(13)), value=4), [0, 12, 4]),
         (lambda: w.IntSlider(3, disabled=True), []),
         (lambda: w.IntSlider(3).add_class("no_sweep"), []),

@@ -14,7 +14,7 @@ from jupyter_client.manager import start_new_kernel
 from privlab import metrics
 from privlab.attacks.gradient_inversion.results import State
 from privlab.notebook.control_sweep import sweep
-from privlab.notebook.watch import watch
+from privlab.notebook.watch import Watch as watch
 
 pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
 TRUTH = torch.rand(1, 3, 12, 12, generator=torch.Generator().manual_seed(1))
@@ -170,6 +170,7 @@ def test_pause_gets_through_while_it_plays_in_a_kernel_where_clicks_arrive_on_a_
     assert ask("other_cell") == 42 and ask("threads") == {"MainThread"}  # never beside a cell that runs
 
 
+@pytest.mark.check  # ten seconds, of a kernel that the runner starts
 def test_a_headless_run_ends_although_a_search_plays_on(execute_lab):
     head = '# %% tags=["parameters"]\nprofile = "class"\nseed = 0\ndevice = "auto"\n\n# %% [markdown]\n# ## A search\n\n# %%\n'
     kept_out = "for button in p.children[1].children:\n    button.add_class('no_sweep')\np.play()\np\n\n# %%\n"
