@@ -14,7 +14,7 @@ import ipywidgets as w
 from IPython import get_ipython
 from ipywidgets.widgets import widget as registry
 
-# control.add_class("no_sweep") keeps a control out of it: one whose callback is long, or writes something
+# control.add_class("no_sweep") keeps a control out of it
 SKIP = "no_sweep"
 EVERY = 12  # a selection with up to this many options is tried at each of them, a longer one at both ends
 
