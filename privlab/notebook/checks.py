@@ -1,7 +1,7 @@
 """Exercise checks that say why an answer is wrong. A check compares behaviour, never text; its hints name the usual mistakes.
 
-Those of lab 04 lie in privlab/course/lab_04: `CHECKS` of checks.py has them by the names of their exercises, and replies.yaml has those
-that are answered by words or letters, with all that is said of them, and says why what is right is right.
+Those of lab 04 lie in privlab/course/lab_04: that of exercise "04.cosine" is `cosine` of checks.py, and replies.yaml has those that are
+answered by words or letters, with all that is said of them, and says why what is right is right.
 """
 
 from __future__ import annotations
@@ -44,26 +44,23 @@ class Outcome:
         )
 
 
-def of(lab: str) -> dict[str, Check]:
-    """The checks of one lab, by name; only its own files are loaded, since some need what takes a second to import."""
-    of_words = {name: _of_words(reply) for name, reply in _replies(lab).items() if "right" in reply or "parts" in reply}
-    return of_words | importlib.import_module(f"privlab.course.lab_{lab}.checks").CHECKS
+def of(name: str) -> Check:
+    """The check of an exercise; only its lab's own files are loaded, since some need what takes a second to import."""
+    if "right" in (told := reply(name)) or "parts" in told:
+        return _of_words(told)
+    return getattr(importlib.import_module(f"privlab.course.lab_{name[:2]}.checks"), name[3:])
 
 
-def _of_words(reply: dict[str, Any]) -> Check:
-    if "parts" in reply:
-        return each(*map(_of_words, reply["parts"]), ask=reply["ask"])
-    return (one if isinstance(reply["right"], str) else some)(reply["right"], reply["wrong"])
+def _of_words(told: dict[str, Any]) -> Check:
+    if "parts" in told:
+        return each(*map(_of_words, told["parts"]), ask=told["ask"])
+    return (one if isinstance(told["right"], str) else some)(told["right"], told["wrong"])
 
 
-def because(name: str) -> str:
-    """What is said after a right answer to an exercise; "" where nothing is."""
-    return _replies(name[:2]).get(name, {}).get("because", "")
-
-
-def _replies(lab: str) -> dict[str, dict[str, Any]]:
-    file = COURSE / f"lab_{lab}" / "replies.yaml"
-    return yaml.safe_load(file.read_text(encoding="utf-8")) if file.exists() else {}
+def reply(name: str) -> dict[str, Any]:
+    """What replies.yaml has on an exercise; `because` is said after a right answer."""
+    file = COURSE / f"lab_{name[:2]}" / "replies.yaml"
+    return yaml.safe_load(file.read_text(encoding="utf-8")).get(name, {}) if file.exists() else {}
 
 
 def verify(name: str, answer: object) -> Outcome:
@@ -71,12 +68,12 @@ def verify(name: str, answer: object) -> Outcome:
 
     Under PRIVLAB_STRICT=1, where the headless runner has the solutions in place, a wrong answer raises AssertionError.
     """
-    check = of(name[:2])[name]
+    check = of(name)
     try:
         why = OPEN if answer is None or answer is ... else next(check(answer), "")
     except Exception as error:  # the reader's own code may raise anything
         why = f"Your code stopped with {type(error).__name__}: {error}"
-    outcome = Outcome(name, why, "" if why else because(name))
+    outcome = Outcome(name, why, "" if why else reply(name).get("because", ""))
     if why and os.environ.get("PRIVLAB_STRICT") == "1":
         raise AssertionError(str(outcome))
     return outcome

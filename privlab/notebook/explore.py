@@ -27,7 +27,7 @@ class Explorer(Live):
         start: values to begin with; the first of each if not given.  above: HTML that stands above whatever is drawn.
         What was drawn once is kept, so going back answers at once: return all that is to be seen, several things as a tuple. What `draw`
         prints or displays by itself is seen the first time only.
-        An exception inside `draw` shows in the output, where the headless runner looks for it too.
+        An exception inside `draw` shows in the output, where the headless runner looks for it too.  ValueError: `start` names no control.
         """
 
         @cache
@@ -37,6 +37,8 @@ class Explorer(Live):
 
         self.drawn, self.options, self.above = drawn, controls, above
         begin = {name: values[0] for name, values in controls.items()} | dict(start or {})
+        if strange := begin.keys() - controls.keys():
+            raise ValueError(f"start has {sorted(strange)}, and the controls are {sorted(controls)}")
         self.start = tuple(list(values).index(begin[name]) for name, values in controls.items())
         self.settings = math.prod(map(len, controls.values()))
         self.controls = {name: _control(name, values, begin[name]) for name, values in controls.items()}
@@ -107,6 +109,3 @@ def _kind(values: Sequence[Hashable]) -> str:
 def _order(count: int, rest: int) -> list[int]:
     """So many positions in the order of their drawing: where a control rests, then by halving: 0, 8, 4, 2, 6 of nine."""
     return sorted(range(count), key=lambda at: (at != rest, f"{at:016b}"[::-1]))
-
-
-explore = Explorer

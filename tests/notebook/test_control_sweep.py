@@ -14,7 +14,6 @@ pytestmark = pytest.mark.usefixtures("shell", "no_widgets_of_other_tests")
         (lambda: w.IntSlider(3, min=1, max=9), [1, 9, 3]),
         (lambda: w.IntRangeSlider(value=(2, 3), min=0, max=4), [(0, 0), (0, 4), (4, 4), (2, 3)]),
         (lambda: w.Checkbox(True), [False, True]),
-        (lambda: w.Dropdown(options=["a", "b"], value=None), ["a", "b", None]),
         (lambda: w.SelectionSlider(options=list(range(13)), value=4), [0, 12, 4]),
         (lambda: w.IntSlider(3, disabled=True), []),
         (lambda: w.IntSlider(3).add_class("no_sweep"), []),
@@ -28,15 +27,14 @@ def test_each_kind_of_control_goes_to_its_ends_and_back(control, expected):
     assert seen == expected and made.value == before
 
 
-def test_what_an_observer_raises_or_interact_and_a_button_swallow_is_found_with_its_place(shell):
+def test_what_an_observer_raises_or_interact_swallows_is_found_with_its_place(shell):
     before, clicked = shell.showtraceback, []
     w.Button(description="run").on_click(lambda button: clicked.append(button.description))
-    assert sweep() == ["run"] == clicked
+    assert sweep() == [] == clicked
     control = w.Dropdown(options=[("fine", 0), ("coarse", 1)], description="grain")
     control.observe(lambda change: [0][change["new"]], "value")
     w.interact(lambda k: 1 / (k - 5), k=(0, 5))
-    w.Button(description="go").on_click(lambda button: {}["missing"])
-    told = "grain at coarse: IndexError: list index.*k at 5: ZeroDivisionError.*go at a click: KeyError: 'missing'"
+    told = "grain at coarse: IndexError: list index.*k at 5: ZeroDivisionError"
     with pytest.raises(RuntimeError, match=told) as error:
         sweep()
     assert isinstance(error.value.__cause__, IndexError)  # its traceback shows the line

@@ -35,6 +35,8 @@ def test_each_setting_is_drawn_once_and_shown_again():
     box.controls["n"].value = 2
     box.controls["mode"].value = "a"
     assert calls == [(2, "a"), (4, "a"), (4, "b"), (2, "b")]
+    with pytest.raises(ValueError, match=r"start has \['m'\]"):
+        widgets.explore(say, start={"m": 2}, n=(1, 2))
 
 
 def test_the_control_follows_the_values():

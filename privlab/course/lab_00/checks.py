@@ -40,6 +40,3 @@ def enough(answer: Collection[str]) -> Iterator[str]:
         yield f"With these alone the solve stops: {error}."
     if extra := sorted(names - {"pos_embed", "patch_embed.proj.weight"}):
         yield f"It works, but {extra[0]!r} is not needed: leave it out and try again."
-
-
-CHECKS = {"00.psnr": psnr, "00.enough": enough}

@@ -50,6 +50,3 @@ whose_threshold = function(
     },
     "The arguments are the victim's scores and members, then the shadow model's.",
 )  # fmt: skip
-
-
-CHECKS = {"01.gap_attack": gap_attack, "01.whose_threshold": whose_threshold}

@@ -109,6 +109,3 @@ def _asked(answer: Callable, given: tuple) -> tuple[Tensor, bool]:
 def _alike(scored: Tensor, due: Tensor) -> bool:
     """Whether two sets of scores order the images alike."""
     return torch.equal(scored.argsort(), due.argsort())
-
-
-CHECKS = {"02.log_ratio": log_ratio, "02.non_members": non_members, "02.four_bugs": four_bugs}

@@ -74,5 +74,3 @@ skill = function(
     },
     "Which value does the guess say, and how often is it right?",
 )  # fmt: skip
-
-CHECKS = {"03.skill": skill, "03.entering": entering}

@@ -58,5 +58,3 @@ width = function(
     },
     "How many patches are there, and how many equations has each pixel column?",
 )  # fmt: skip
-
-CHECKS = {"05.noise": noise, "05.rank": rank, "05.design": design, "05.theorem": theorem, "05.width": width}

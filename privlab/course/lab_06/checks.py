@@ -76,5 +76,3 @@ steps = function(
     },
     "From which step on is every value at the bar or above? None, where it ends below.",
 )  # fmt: skip
-
-CHECKS = {"06.twin": twin, "06.april": april, "06.steps": steps}

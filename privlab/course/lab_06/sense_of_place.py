@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from privlab.attacks.gradient_inversion import derivatives
 from privlab.attacks.gradient_inversion.objectives import cosine_distance, position_direction, squared_distance
 from privlab.leak import Leak, observe
 
@@ -56,9 +57,8 @@ def gradient_share(model: nn.Module, leak: Leak, seed: int) -> float:
     assert leak.labels is not None
     noise = torch.randn(1, *leak.image_shape, generator=torch.Generator().manual_seed(seed))
     x = noise.to(next(model.parameters())).requires_grad_()
-    wanted = [model.get_parameter(name) for name in leak.grads]
-    slopes = torch.autograd.grad(F.cross_entropy(model(x), leak.labels), wanted, create_graph=True)
-    grads = dict(zip(leak.grads, slopes, strict=True))
+    wanted: dict[str, Tensor] = {name: model.get_parameter(name) for name in leak.grads}
+    grads = derivatives.gradients(F.cross_entropy(model(x), leak.labels), wanted, create_graph=True)
     of_distance, of_position = (
         torch.autograd.grad(term(x, grads, leak), x, retain_graph=True)[0].norm().item()
         for term in (squared_distance, position_direction)

@@ -130,5 +130,3 @@ damped = function(
     },
     "J^T J has as many rows as there are unknowns. Put your step into the equation: what is left over?",
 )  # fmt: skip
-CHECKS = {"07.joints": joints, "07.stages": stages, "07.registration": registration}
-CHECKS |= {"07.counts": counts, "07.damped": damped}

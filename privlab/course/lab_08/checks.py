@@ -97,6 +97,3 @@ def label(answer: Any) -> Iterator[str]:
         yield "Before the head all classes are mixed. Which gradient is p - [label], one number for each class, and nothing else?"
     if names != {"head.bias"}:
         yield "That gives the label, but in more numbers than it takes. Ten are enough."
-
-
-CHECKS = {"08.select": select, "08.share": share, "08.fewest": fewest, "08.label": label}

@@ -71,4 +71,3 @@ rank = function(
     },
     "The entropy is minus the sum of p log p, and the rank its exponential.",
 )
-CHECKS = {"09.variant": variant, "09.sides": sides, "09.hidden": hidden, "09.rank": rank}

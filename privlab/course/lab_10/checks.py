@@ -103,4 +103,3 @@ matched = function(
     },
     "A mean over the levels that both went through, on a grid with even steps.", rel=1e-2,
 )
-CHECKS = {"10.block": block, "10.effect": effect, "10.values": values, "10.matched": matched}

@@ -138,4 +138,3 @@ _folded = function(
     "Give two tensors, the new weight and the new bias: what multiplies one channel y, and what does the norm make of a y that is 0?",
 )
 fold = in_turn(lambda answer: _folded(_output(answer)), keeps(*LAYER))
-CHECKS = {"11.convince": convince, "11.poincare": poincare, "11.delta": delta, "11.fold": fold}

@@ -97,4 +97,3 @@ kl = function(
     },
     "Try one number of z: what is it at mu = 0 and sigma = 1?",
 )
-CHECKS = {"12.margin": margin, "12.kl": kl, "12.delta": delta, "12.front": front}

@@ -79,4 +79,3 @@ cheapest = function(
     },
     "Which hold, and which of these costs least? Where none holds, give None; `min` can be told so with `default`.",
 )
-CHECKS = {"13.deviation": deviation, "13.rounds": rounds, "13.weigh": weigh, "13.cheapest": cheapest}

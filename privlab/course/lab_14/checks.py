@@ -112,4 +112,3 @@ holm = function(
     },
     "The bars are level / m, level / (m - 1), and so on to level. What lies at its bar passes; where there is none, give set().",
 )
-CHECKS = {"14.verdict": verdict, "14.repeats": repeats, "14.flaws": flaws, "14.holm": holm}

@@ -15,24 +15,12 @@ from privlab.notebook.plots.picture import Picture
 WIDTH, LARGEST, GAP, ROW = 576, 230, 8, 8  # CSS pixels of a row, of one image, and between two; images in a row
 
 
-def side_by_side(*images: Tensor, titles: Sequence[str], alt: str) -> Picture:
+def side_by_side(*shown: Tensor, titles: Sequence[str], alt: str) -> Picture:
     """Single images next to each other, each with its title below it, such as "truth" and "recovered, 110 dB".
 
-    images: (1, channels, height, width) each, shown clamped to [0, 1]; sizes may differ.  titles: one an image.
+    shown: (1, channels, height, width) each, clamped to [0, 1]; sizes may differ.  titles: one an image.
     """
-    return _grid({"": images}, {"": titles}, alt, False)
-
-
-def images(
-    rows: Mapping[str, Tensor], alt: str, captions: Mapping[str, Sequence[str]] = {}, smooth: bool = False
-) -> Picture:
-    """Batches of images, a titled row each (more than eight wrap), for instance the truth above what was recovered.
-
-    rows: title -> (batch, 1 or 3, height, width), shown clamped to [0, 1]. Small images are enlarged.
-    captions: row title -> one line an image, such as its PSNR; rows may be missing.
-    smooth: enlarge without the edges of pixels, among which nobody sees a face.
-    """
-    return _grid({title: batch.split(1) for title, batch in rows.items()}, captions, alt, smooth)
+    return images({"": shown}, alt, {"": titles})
 
 
 def tiles(strip: np.ndarray, side: int) -> Tensor:
@@ -44,17 +32,24 @@ def tiles(strip: np.ndarray, side: int) -> Tensor:
     return grid.permute(0, 2, 4, 1, 3).flatten(0, 1)
 
 
-def _grid(
-    rows: Mapping[str, Sequence[Tensor]], captions: Mapping[str, Sequence[str]], alt: str, smooth: bool
+def images(
+    rows: Mapping[str, Tensor | Sequence[Tensor]],
+    alt: str,
+    captions: Mapping[str, Sequence[str]] = {},
+    smooth: bool = False,
 ) -> Picture:
-    """Titled rows of captioned images; what is longer than a row goes on below it, on a telephone what is wider than two.
+    """Batches of images, a titled row each, for instance the truth above what was recovered.
 
-    Raises ValueError for a caption too few or too many.
+    More than eight go on below, and on a telephone what is wider than two.
+    rows: title -> (batch, 1 or 3, height, width), or single images, shown clamped to [0, 1]. Small images are enlarged.
+    captions: row title -> one line an image, such as its PSNR; rows may be missing.  Raises ValueError for one too few or too many.
+    smooth: enlarge without the edges of pixels, among which nobody sees a face.
     """
     side = min(LARGEST, (WIDTH + GAP) // min(ROW, max(map(len, rows.values()))) - GAP)
     look = f";width:min({side}px, 47%);min-width:min-content;text-align:center;line-height:1.3"
     pixels, parts = sheet.SMOOTH if smooth else sheet.SQUARES, []
-    for title, cells in rows.items():
+    for title, batch in rows.items():
+        cells = batch.split(1) if isinstance(batch, Tensor) else batch
         shown = [
             sheet.figure(sheet.picture(cell, f"{title} {text}".strip() or alt, side, pixels), html.escape(text), look)
             for cell, text in zip(cells, captions.get(title, [""] * len(cells)), strict=True)
