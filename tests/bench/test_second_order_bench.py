@@ -22,7 +22,7 @@ from privlab import data, metrics, models
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import GaussNewton, Term, objectives, priors
 from privlab.attacks.gradient_inversion.gauss_newton import SMOOTHNESS, Point, _Trajectory
-from privlab.attacks.gradient_inversion.schedules import constant
+from privlab.experiments.victims import batches
 from privlab.leak import observe
 from privlab.models import april, morph
 from privlab.models.forward import functional
@@ -54,8 +54,7 @@ def lbfgs(passes):
     # what Gauss-Newton minimises; the fading by the step, since L-BFGS has no other
     gradients = Term("gradients", 1.0, objectives.relative_distance)
     smoothness = Term("smoothness", SMOOTHNESS, priors.squared_variation, end=1e-6, of="images")
-    how = dict(lr=1.0, optimiser="lbfgs", schedule=constant, boxed=False)
-    return gradient_inversion.GradientMatching((gradients, smoothness), passes // 40, **how)
+    return batches.lbfgs(passes // 40, (gradients, smoothness))
 
 
 ENOUGH = {"vit_std_1": 1e-6}  # where so small a score means 50 dB and more; elsewhere it does not mean much

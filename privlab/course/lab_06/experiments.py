@@ -14,8 +14,7 @@ from privlab.attacks.gradient_inversion import closed_form, label_recovery
 from privlab.attacks.gradient_inversion.schedules import constant, cosine
 from privlab.course.lab_06 import sense_of_place
 from privlab.course.lab_06.searches import FOUR, attack, fall, final, invert
-from privlab.experiments import Size, Trial, experiment, tiled
-from privlab.experiments.protocol import Settings, Values
+from privlab.experiments import Settings, Size, Trial, Values, experiment, tiled
 from privlab.experiments.victims.april import OWN_DRAW, victim
 from privlab.experiments.victims.batches import CURVED, family, labels_read, lbfgs
 
@@ -32,9 +31,8 @@ KINDS: dict[str, Settings] = {  # what the client does with its position embeddi
     "sinusoid_2d_class_1": dict(position="sinusoid_2d", class_std=1.0),
     "private": dict(position_std=1.0),
 }
-LOW_RANK: Settings = dict(
-    position="low_rank", position_rank=6, position_std=1.0
-)  # a control: as many hidden as of sinusoid_2d
+# a control: as many hidden as of sinusoid_2d
+LOW_RANK: Settings = dict(position="low_rank", position_rank=6, position_std=1.0)
 
 
 def word(std: float) -> str:
