@@ -100,7 +100,7 @@ guess.against(round(shown.mean("psnr[cifar10, swin, a_sixth]"), 1))
 # ## A larger pair, and ImageNet
 #
 # Table 5 has a larger pair too, ResNet-101 and Swin-S. Figure 5c repeats the attack on photographs of ImageNet, 224 x 224 here. On a CPU a
-# search at 224 pixels takes hours. So ImageNet is measured at `gpu`, and the larger pair at `night` or `gpu`. Below that the same lines run small networks for a few steps, to try the code.
+# search at 224 pixels takes hours. So ImageNet is measured at `gpu`, and the larger pair at `night`. Below that the same lines run small networks for a few steps, to try the code.
 
 # %%
 larger = experiments.load("gradient_inversion.larger_networks")

@@ -88,6 +88,14 @@ def _others() -> float:
     return all_.user + all_.system + all_.nice + all_.steal - sum(own[:4])
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever lies in this folder is a bench: `make bench` runs it, and no other command."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker("bench")
+
+
 @pytest.fixture(scope="module")
 def table(request: pytest.FixtureRequest) -> Table:
     """That of the test's file: runs/bench/bench_NAME.json for test_NAME_bench.py; measured on its DEVICE, if it has one."""

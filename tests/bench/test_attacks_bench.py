@@ -1,7 +1,6 @@
 """Five model inversions on the same victims: GMI, KEDMI, PLG-MI, LOMMA on KEDMI, and PPA, with and without the last stage's skips.
 
-Run by `make bench`. Writes rows and runs to runs/bench/bench_attacks.json. Victims, GANs, students and attacks are kept in the store, so
-an interrupted bench goes on; what the file holds is not made again: remove it to begin anew. No verdict is asserted here.
+Victims, GANs, students and attacks are kept in the store, so an interrupted bench goes on. No verdict is asserted here.
 """
 
 import functools
@@ -17,13 +16,12 @@ from privlab import data, training
 from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import evaluation, gans
 from privlab.data import attributes, private_public
-from privlab.training import shadow_models
-
-pytestmark = pytest.mark.bench
+from privlab.experiments.victims import private_people
 
 SEEDS = range(1, 4)  # step lengths were chosen on draw 0, so it does not count
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 NARROW = dict(channels=(16, 32, 64, 128), zero_init_last=False, in_chans=1)
+JUDGE = dict(growth_rate=16, block_config=(4, 4, 4, 4))
 VARIANTS = {"full": (), "skip_4": ((4, 0),)}
 STUDENTS = {
     "densenet121": dict(growth_rate=8, block_config=(2, 2, 2), in_chans=1),
@@ -43,24 +41,6 @@ def stage(kind, seed):
     pixels = F.pad(mnist.pixels[:30_000], (2, 2, 2, 2))
     split = private_public.draw(pixels, mnist.labels[:30_000], range(5), 200, seed, each=600, public=6_000)
     return split, training.RECIPES["digits"], data.NORMALISE["mnist"]
-
-
-def evaluation_model(split, recipe, normalise, seed):
-    """A DenseNet on all private photographs, believed as far as its twin on the training part is right."""
-    settings = dict(growth_rate=16, block_config=(4, 4, 4, 4), in_chans=1)
-    recipe = replace(recipe, epochs=recipe.epochs * 3 // 2)
-    made = shadow_models.make(
-        "densenet121",
-        recipe,
-        (split.pixels, split.labels),
-        split.evaluation_keep(),
-        model=settings,
-        normalise=normalise,
-        seed=100 + seed,
-    )
-    for m in range(len(made.keep)):
-        shadow_models.train(made, m)
-    return evaluation.evaluation_model(made, split)
 
 
 def attacks(kind, model, public, people):
@@ -101,12 +81,11 @@ def test_what_each_attack_brings_back(kind, variant, table):
     mine = {}
     for seed in SEEDS:
         split, recipe, normalise = stage(kind, seed)
-        asked = evaluation_model(split, recipe, normalise, seed)
-        fleet = shadow_models.make(
-            "resnet18", recipe, (split.pixels, split.labels), split.keep(), model={**NARROW, "skips": VARIANTS[variant]},
-            normalise=normalise, weights=True, seed=seed, device=DEVICE,
-        )  # fmt: skip
-        shadow_models.train(fleet, 0)
+        of = functools.partial(private_people.trained, split, normalise)
+        longer = replace(recipe, epochs=recipe.epochs * 3 // 2)  # a DenseNet on all private photographs
+        judges = of(100 + seed, "cpu", "densenet121", JUDGE, split.evaluation_keep(), longer)
+        asked = evaluation.evaluation_model(judges, split)  # believed as far as its twin on the training part is right
+        fleet = of(seed, DEVICE, "resnet18", {**NARROW, "skips": VARIANTS[variant]}, split.keep(), recipe)
         model = fleet.model(0).to(DEVICE)
         for name, made in attacks(kind, model, split.public, len(split.people)).items():
             make = functools.partial(attacked, split, asked, fleet, model, seed, *made)

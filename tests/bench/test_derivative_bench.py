@@ -1,7 +1,6 @@
 """What a search by differences finds and takes, beside the exact one: PSNR, memory, and the price of being turned down.
 
-Run by `make bench`; seconds a step stand in test_gradient_bench.py, beside breaching's. Searches and rounds are written to
-runs/bench/bench_derivative.json as they are made, and not made again. One row: -k "what_is_found and swin_cifar".
+Seconds a step stand in test_gradient_bench.py, beside breaching's. One row: -k "what_is_found and swin_cifar".
 """
 
 import subprocess
@@ -19,9 +18,6 @@ from torch import nn
 from privlab import data, metrics, models
 from privlab.attacks import gradient_inversion
 from privlab.leak import observe
-
-pytestmark = pytest.mark.bench
-
 
 PHOTOGRAPHS, MOVED, STEPS, ROUNDS = 12, 5, 200, 9
 FAMILIES = ["convnext_cifar", "resnet_cifar", "swin_cifar", "vit_cifar"]

@@ -1,7 +1,6 @@
 """A fleet of 16 on two processes beside the same fleet on one, and beside the standard library's pool of processes.
 
-Run by `make bench`; it needs two cores that nothing else uses. Writes rows to runs/bench/bench_fleet.json. Seconds are never asserted:
-a row says whether its promise holds.
+It needs two cores that nothing else uses. Seconds are never asserted: a row says whether its promise holds.
 """
 
 import multiprocessing
@@ -18,8 +17,6 @@ from weights import same
 from privlab import data
 from privlab.compute import machine, tasks
 from privlab.training import Recipe, batches, shadow_models
-
-pytestmark = pytest.mark.bench
 
 ROUNDS, MODELS, IMAGES = 3, 16, 1_000
 RECIPE = Recipe(epochs=12, batch_size=50, lr=2e-3)
@@ -52,11 +49,7 @@ def by_a_pool(made):
         list(pool.map(partial(shadow_models.train, made), range(MODELS)))
 
 
-WAYS = {
-    "one process": alone,
-    "two processes": by_two,
-    "ProcessPoolExecutor(2)": by_a_pool,
-}
+WAYS = {"one process": alone, "two processes": by_two, "ProcessPoolExecutor(2)": by_a_pool}
 
 
 def test_two_processes_against_one(tmp_path, table):

@@ -1,8 +1,7 @@
 """GradViT beside other presets: memory of a step, and what equal seconds of each of them find.
 
-Run by `make bench`. Prints a line a run, and writes rows and runs to runs/bench/bench_gradvit.json. Runs that this file holds already are
-not made again, so that an interrupted bench goes on; remove it to begin anew. Seconds and memory are not asserted: a row says whether
-its promise holds. Memory is measured on a GPU where there is one, equal seconds always in one thread of a CPU.
+Seconds and memory are not asserted: a row says whether its promise holds. Memory is measured on a GPU where there is one, equal seconds
+always in one thread of a CPU.
 """
 
 import functools
@@ -26,9 +25,6 @@ from privlab.attacks import gradient_inversion
 from privlab.compute import machine
 from privlab.leak import observe
 from privlab.models import zoo
-
-pytestmark = pytest.mark.bench
-
 
 SECONDS, IMAGES, SEEDS = 20, 4, 2
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

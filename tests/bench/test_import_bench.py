@@ -1,18 +1,14 @@
 """What a reader waits for before anything happens: `import privlab`, a lab's first cells, and what follows them.
 
-Run by `make bench`. Each in a process of its own, in turn, beside what torch and the drawing library take alone, which is not ours to cut.
+Each in a process of its own, in turn, beside what torch and the drawing library take alone, which is not ours to cut.
 "and a first model" ends where a network is built: timm brings torchvision, and that `torch._dynamo`, which torch itself imports for the
-first optimiser of a process, so a cell that trains or searches waits for it anyway. Rounds are kept in runs/bench/bench_import.json.
+first optimiser of a process, so a cell that trains or searches waits for it anyway.
 """
 
 import subprocess
 import sys
 import time
 from pathlib import Path
-
-import pytest
-
-pytestmark = pytest.mark.bench
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,8 +25,7 @@ BEGINNINGS = {
     "import privlab": "import privlab",
     THEIRS: THEIRS,
     **{f"lab {lab}, first cell": beginning(lab) for lab in ("04", "09", "14")},
-    "lab 04, first cell and a first model": beginning("04")
-    + "\nfrom privlab import models\nmodels.build('vit_cifar', seed=0)",
+    "lab 04, first cell and a first model": f"{beginning('04')}\nfrom privlab import models\nmodels.build('vit_cifar', seed=0)",
     f"{THEIRS}, timm, torch._dynamo": f"{THEIRS}, timm, torch._dynamo",
 }
 

@@ -1,7 +1,7 @@
 """What each lab takes at smoke and at class: one at a time, with its data fetched and nothing trained before. An hour or two.
 
-Run by `make bench`. The figures go into book/baselines/labs.json, and from there into the heads of the labs and the tables of README and
-of the teacher's guide. A lab that runs/bench has at its present source is not run again; remove runs/bench/labs_* to begin anew.
+The figures go into book/baselines/labs.json, and from there into the heads of the labs and the tables of README and of the teacher's
+guide. A lab that runs/bench has at its present source is not run again; remove runs/bench/labs_* to begin anew.
 """
 
 import json
@@ -17,8 +17,6 @@ import pytest
 
 from privlab.compute.files import write_atomic
 from privlab.runner import catalogue, pairing
-
-pytestmark = pytest.mark.bench
 
 ROOT = Path(__file__).parents[2]
 

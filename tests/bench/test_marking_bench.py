@@ -1,4 +1,4 @@
-"""A class of thirty, graded: one lab, its answers right, wrong, open, or an endless loop. Run by `make bench`."""
+"""A class of thirty, graded: one lab, its answers right, wrong, open, or an endless loop."""
 
 import shutil
 import subprocess
@@ -9,12 +9,9 @@ from functools import partial
 from pathlib import Path
 
 import nbformat
-import pytest
 
 from privlab.runner import catalogue, pairing
 from privlab.teaching import collect, grade
-
-pytestmark = pytest.mark.bench
 
 ROOT = Path(__file__).parents[2]
 LAB, STUDENTS, MINUTES = "00_start_here", 30, 8

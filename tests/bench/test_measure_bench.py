@@ -1,7 +1,6 @@
 """Sixteen repeats of one experiment on two processes beside the same on one: `python -m privlab measure`, from its start to its end.
 
-Run by `make bench`; it needs two cores that nothing else uses, and a row says what else ran. Each time with an evidence folder and a store
-of its own, so that nothing is there yet. Rounds are kept in runs/bench/bench_measure.json.
+It needs two cores that nothing else uses. Each time with an evidence folder and a store of its own, so that nothing is there yet.
 """
 
 import os
@@ -18,8 +17,6 @@ import pytest
 from privlab.compute import machine, store
 from privlab.experiments import measuring
 from privlab.ledger import evidence
-
-pytestmark = pytest.mark.bench
 
 ROUNDS = 3
 EXPERIMENT, REPEATS = "april_by_optimisation.architecture_a", 16  # searches, of 4 to 5 s a repeat

@@ -1,8 +1,6 @@
 """Likelihood-ratio and relative attacks with every model as the target: seconds beside plain NumPy and SciPy, target by target.
 
-Run by `make bench`. Prints a table and writes it to runs/bench/bench_membership_scores.json. That the two compute the same, to 1e-10, is
-asserted. Seconds are not, on a shared machine they say little: a row says whether its promise holds, and a ratio is of one round, in which
-both took turns.
+That the two compute the same, to 1e-10, is asserted. Seconds are not; a ratio is of one round, in which both took turns.
 """
 
 import resource
@@ -18,7 +16,6 @@ from scipy.stats import norm
 
 from privlab.attacks.membership_inference import lira, rmia
 
-pytestmark = pytest.mark.bench
 MODELS, SAMPLES, QUERIES, POPULATION = 64, 50_000, 2, 10_000
 ROUNDS = 5  # in each of them, ours for all targets and the peer for one
 

@@ -1,7 +1,6 @@
 """Gauss-Newton beside Adam and L-BFGS at equal passes, architecture by architecture: how much of a leak is the optimiser's.
 
-Run by `make bench`. Prints a line a run, and writes rows and runs to runs/bench/bench_second_order.json; runs that this file holds are
-not made again, so that an interrupted bench goes on. A pass is one gradient of the network, one J v or one J^T u: a step of Adam takes two.
+A pass is one gradient of the network, one J v or one J^T u: a step of Adam takes two.
 The two networks with a promise get 4 photographs x 2 seeds and 1,500 passes (half a ConvNeXt fewer passes too, since a promise at equal
 passes has to say at how many). All others get 300: the small ResNet and steps 8 and 9 with 4 photographs x 2 seeds, the rest three times,
 photograph and seed both another. The photographs are others than those on which the attack's settings were chosen (the first four).
@@ -23,13 +22,10 @@ from privlab import data, metrics, models
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import GaussNewton, Term, objectives, priors
 from privlab.attacks.gradient_inversion.gauss_newton import SMOOTHNESS, Point, _Trajectory
-from privlab.attacks.gradient_inversion.schedules import constant
+from privlab.experiments.victims import batches
 from privlab.leak import observe
 from privlab.models import april, morph
 from privlab.models.forward import functional
-
-pytestmark = pytest.mark.bench
-
 
 PASSES, REPEATS = 300, 3
 FIRST = 4  # photograph; the settings were chosen on 0 to 3
@@ -58,8 +54,7 @@ def lbfgs(passes):
     # what Gauss-Newton minimises; the fading by the step, since L-BFGS has no other
     gradients = Term("gradients", 1.0, objectives.relative_distance)
     smoothness = Term("smoothness", SMOOTHNESS, priors.squared_variation, end=1e-6, of="images")
-    how = dict(lr=1.0, optimiser="lbfgs", schedule=constant, boxed=False)
-    return gradient_inversion.GradientMatching((gradients, smoothness), passes // 40, **how)
+    return batches.lbfgs(passes // 40, (gradients, smoothness))
 
 
 ENOUGH = {"vit_std_1": 1e-6}  # where so small a score means 50 dB and more; elsewhere it does not mean much
@@ -99,11 +94,12 @@ def search(table, net, method, image, seed, passes, batch=1):
     return table.kept(made, net=net, method=method, image=image, seed=seed, batch=batch, passes=passes)
 
 
-def row(table, what, runs, promise=None, least=None, values=None):
+def row(table, what, runs, least=None, values=None):
     found = [r["psnr"] for r in runs] if values is None else values
     precision = "float64" if runs[0]["net"] in DOUBLE else "float32"
     note = f"{median(r['seconds'] for r in runs):.0f} s in one thread, {precision}"
-    table.row(what, found, "dB", promise, None if least is None else median(found) >= least, note)
+    promised = () if least is None else (f">= {least} dB", median(found) >= least)
+    table.row(what, found, "dB", *promised, note=note)
 
 
 @pytest.mark.parametrize("net", PROMISED)
@@ -111,20 +107,19 @@ def row(table, what, runs, promise=None, least=None, values=None):
 def test_promised(net, method, table):
     few = method == "adam" and net == "vit_std_1"  # no promise hangs on it
     runs = [search(table, net, method, *which, LONG) for which in (FULL[:3] if few else FULL)]
-    promised = (">= 45 dB", 45) if (net, method) == ("vit_std_1", "gauss_newton") else ()
-    row(table, f"PSNR after {LONG:,} passes, {net}, {method}", runs, *promised)
+    least = 45 if (net, method) == ("vit_std_1", "gauss_newton") else None
+    row(table, f"PSNR after {LONG:,} passes, {net}, {method}", runs, least)
 
 
 @pytest.mark.parametrize("passes", [300, 600, LONG])
 def test_half_a_convnext(passes, table):
     found = {m: [search(table, "morph_14_half", m, *which, passes) for which in FULL] for m in ("gauss_newton", "adam")}
-    apart(table, passes, "morph_14_half", found, ">= 3 dB", 3)
+    apart(table, passes, "morph_14_half", found, least=3)
 
 
-def apart(table, passes, net, found, *promised):
+def apart(table, passes, net, found, least=None):
     gaps = [a["psnr"] - b["psnr"] for a, b in zip(found["gauss_newton"], found["adam"], strict=True)]
-    what = f"Gauss-Newton less Adam, {passes:,} passes, {net}"
-    row(table, what, found["gauss_newton"], *(promised or (None, None)), values=gaps)
+    row(table, f"Gauss-Newton less Adam, {passes:,} passes, {net}", found["gauss_newton"], least, gaps)
 
 
 def test_a_batch_of_two(table):
@@ -132,7 +127,7 @@ def test_a_batch_of_two(table):
     pairs = [FIRST + 2 * i for i in range(4)]
     runs = [search(table, "vit_std_1", "gauss_newton", i, s, LONG, batch=2) for s in range(2) for i in pairs]
     what = f"PSNR after {LONG:,} passes, vit_std_1, batch of 2, gauss_newton"
-    row(table, what, runs, ">= 22 dB", 22)
+    row(table, what, runs, least=22)
     alike = {i: len(photographs(i, 2)[1].unique()) == 1 for i in pairs}
     for name, same in (("one label", True), ("two labels", False)):
         row(table, f"{what}, {name}", [one for one in runs if alike[one["image"]] is same])

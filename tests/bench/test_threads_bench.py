@@ -1,6 +1,6 @@
 """What the rule for threads (`machine.settle_threads`) takes on a quiet machine and on a crowded one, in four kinds of work.
 
-Run by `make bench`. Each way is a process of its own that works through the book's imports, asked in turn; the crowd is as many programs
+Each way is a process of its own that works through the book's imports, asked in turn; the crowd is as many programs
 that never wait as the machine has cores. "two threads": the rule's waiting with a thread for each core, as where the crowd comes later
 than the kernel. A quiet column says something only where the note says that the machine was quiet.
 """
@@ -14,9 +14,6 @@ from functools import partial
 from statistics import fmean, median
 
 import psutil
-import pytest
-
-pytestmark = pytest.mark.bench
 
 PAIRS = 10
 WORK = ("closed form", "step, ResNet", "step, Swin", "epoch")
@@ -124,11 +121,10 @@ def test_a_quiet_machine(table):
     table.row("quiet: mean of the four", [fmean(medians)], "×", "≤ 1.05 ×", fmean(medians) <= 1.05)
 
 
-@pytest.mark.parametrize("way", ["the rule", "two threads"])
-def test_a_crowded_machine(way, table):
-    ways = (way, "one thread")
+def test_a_crowded_machine(table):
+    ways = ("two threads", "one thread")
     with crowd(), workers(*ways) as ask:  # the kernel starts in the crowd, and looks
         for work in WORK:
             ratios, note = pairs(table, ask, "crowded", work, ways)
             held = ("≤ 3 ×", median(ratios) <= 3) if work == "closed form" else (None, None)
-            table.row(f"crowded: {work}, {way} over one thread", ratios, "×", *held, note)
+            table.row(f"crowded: {work}, two threads over one thread", ratios, "×", *held, note)

@@ -3,8 +3,7 @@
 import torch
 
 from privlab.attacks.gradient_inversion.closed_form import patch_embedding
-from privlab.experiments import Size, Trial, experiment, tiled
-from privlab.experiments.protocol import Values
+from privlab.experiments import Size, Trial, Values, experiment, tiled
 
 NEEDED = ["pos_embed", "patch_embed.proj.weight"]
 

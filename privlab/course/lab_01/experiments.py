@@ -14,8 +14,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from privlab.attacks.membership_inference import network_based, signals
-from privlab.experiments import Size, experiment
-from privlab.experiments.protocol import Settings, Values
+from privlab.experiments import Settings, Size, Values, experiment
 from privlab.experiments.victims import shadow_fleets
 from privlab.experiments.victims.shadow_fleets import LEAKS, PROOF, RECIPE, Answers, Draw, accuracy, by_network
 from privlab.metrics import roc
@@ -71,13 +70,6 @@ def of_one(said: Answers, of: str, epochs: int = 50) -> Values:
     yield f"median_loss[{of}, non_members]", losses[~said.members].median()
 
 
-def share_above(one: Answers, other: Answers) -> float:
-    """The share of false-positive rates, evenly on a log axis, where `one` has no lower TPR."""
-    grid = np.geomspace(10 / int((~one.members).sum()), 0.5, 100)  # from 10 false positives to where all curves meet
-    above, below = (roc.curve(said.ratios().flatten(), said.members.flatten()).at(grid) for said in (one, other))
-    return float((above >= below).mean())
-
-
 @experiment("membership.architectures", on=shadow_fleets.draw, protocol=2)  # 1 asked about unseen mirror images
 @Size("smoke", 2, PROOF, families="small", images=200, models=4, recipe=RECIPE["smoke"], every=1, attack_epochs=20)
 @Size("class", 8, "networks of 0.3 M parameters, 4 of each family, 240 images a model", first=16,
@@ -107,7 +99,11 @@ def architectures(block: Draw, families: str, recipe: Settings, every: int, atta
     for metric in ("attack_acc", "auc"):
         rank = spearmanr([look["train_test_gap"] for look in looks], [look[metric] for look in looks]).statistic
         yield f"rank_correlation[cifar10, overfitting_{metric}]", np.nan_to_num(rank)
-    yield "roc_share_above[cifar10, swin_less_resnet]", share_above(asked["swin"], asked["resnet"])
+    # evenly on a log axis, from 10 false positives to where all curves meet
+    grid = np.geomspace(10 / int((~asked["swin"].members).sum()), 0.5, 100)
+    pair = (asked["swin"], asked["resnet"])
+    above, below = (roc.curve(said.ratios().flatten(), said.members.flatten()).at(grid) for said in pair)
+    yield "roc_share_above[cifar10, swin_less_resnet]", (above >= below).mean()
 
 
 @experiment("membership.one_level")

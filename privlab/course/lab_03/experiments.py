@@ -18,8 +18,7 @@ from privlab.attacks import attribute_inference
 from privlab.attacks.attribute_inference import Score
 from privlab.data.attributes import Described
 from privlab.data.splits import FourWay
-from privlab.experiments import Size, experiment
-from privlab.experiments.protocol import Settings, Values
+from privlab.experiments import Settings, Size, Values, experiment
 from privlab.experiments.victims.shadow_fleets import FAMILIES, RECIPE, Architecture, at_matched_gap
 from privlab.models import representations
 from privlab.training import RECIPES, shadow_models
@@ -104,7 +103,18 @@ def architectures(
             yield f"attack_acc[{of}, probe, victim_epoch_{epoch}]", value
         for epoch in range(5, probe_epochs + 1, 5):
             yield f"attack_acc[{of}, probe, probe_epoch_{epoch}]", courses[name]["probe"][epoch - 1]
-    yield from compared(courses)
+    probe, victim, fresh = (courses["swin"][what] - courses["resnet"][what] for what in ("probe", "victim", "fresh"))
+    for key, ahead in {
+        "probe, swin_less_resnet": probe > 0,
+        "victim, swin_less_resnet": victim[1:] > 0,
+        "probe, swin_less_resnet, beyond_untrained": probe - fresh > 0,
+        "victim, swin_less_resnet, beyond_untrained": victim[1:] > victim[0],
+    }.items():
+        yield f"share_of_epochs_ahead[cifar10, {key}]", ahead.mean()
+    curves = {name: (each["level"][1:], each["victim"][1:]) for name, each in courses.items()}
+    begin = {name: each["victim"][0] for name, each in courses.items()}
+    for name, value in at_matched_gap(curves, begin).items():
+        yield f"attack_acc_at_matched_gap[cifar10, {name}]", value
 
 
 @experiment("attribute_inference.longer")
@@ -175,19 +185,3 @@ def course(this: Game, fleet: Fleet, epochs: int) -> dict[str, np.ndarray]:
         "victim": np.array([this.probed(features).accuracy for features in looks]),  # before its training, too
         "level": np.array([0.0, *levels]),  # of overfitting, there
     }
-
-
-def compared(courses: Mapping[str, Mapping[str, np.ndarray]]) -> Values:
-    """The Swin against the ResNet, epoch by epoch and at one overfitting level, as it is and less what the untrained networks tell."""
-    probe, victim, fresh = (courses["swin"][what] - courses["resnet"][what] for what in ("probe", "victim", "fresh"))
-    for key, ahead in {
-        "probe, swin_less_resnet": probe > 0,
-        "victim, swin_less_resnet": victim[1:] > 0,
-        "probe, swin_less_resnet, beyond_untrained": probe - fresh > 0,
-        "victim, swin_less_resnet, beyond_untrained": victim[1:] > victim[0],
-    }.items():
-        yield f"share_of_epochs_ahead[cifar10, {key}]", ahead.mean()
-    curves = {name: (each["level"][1:], each["victim"][1:]) for name, each in courses.items()}
-    begin = {name: each["victim"][0] for name, each in courses.items()}
-    for name, value in at_matched_gap(curves, begin).items():
-        yield f"attack_acc_at_matched_gap[cifar10, {name}]", value

@@ -11,8 +11,8 @@ from torch import nn
 
 from privlab import data, metrics
 from privlab.attacks.gradient_inversion import GaussNewton, label_recovery, presets
-from privlab.experiments.protocol import Settings, Size, Values, experiment
-from privlab.experiments.trial import Trial, relative_residual, tiled
+from privlab.experiments import Settings, Size, Trial, Values, experiment, tiled
+from privlab.experiments.trial import relative_residual
 from privlab.experiments.victims.batches import labels_read
 from privlab.experiments.victims.designs import matching
 
@@ -44,7 +44,6 @@ def victim(trial: Trial, network: str, narrow: bool, **changes: Any) -> Any:
 @Size("smoke", 2, FEW, networks="small", public=64, **QUICK)
 @Size("class", 8, SOME, networks="small", public=500, **SHORT)
 @Size("night", 8, FULL + "3,000 steps", own=True, networks="paper", **LONG)
-@Size("gpu", 20, FULL + "3,000 steps", own=True, networks="paper", **LONG)
 def architectures(
     trial: Trial, networks: str, attack: str, steps: int, public: int = 2_000, narrow: bool = False
 ) -> Values:
@@ -64,7 +63,6 @@ def architectures(
 @experiment("gradient_inversion.larger_networks", on=Trial.unseen)
 @Size("smoke", 2, "a small ResNet and a small Swin in their place, 8 steps", networks="pair", **QUICK)
 @Size("night", 6, "ResNet-101 and Swin-S, untrained, 3,000 steps", own=True, networks="larger", **LONG)
-@Size("gpu", 20, "ResNet-101 and Swin-S, untrained, 3,000 steps", own=True, networks="larger", **LONG)
 def larger_networks(trial: Trial, networks: str, attack: str, steps: int, narrow: bool = False) -> Values:
     """Zhang et al. 2024, Table 5: its larger pair."""
     yield from trial.guesses("cifar10, larger_networks, ")
@@ -137,7 +135,6 @@ def dlg(trial: Trial, steps: int) -> Values:
 @experiment("gradient_inversion.second_order_full", on=Trial.unseen)
 @Size("smoke", 2, FEW + " in their place", networks="small", **QUICK)
 @Size("night", 8, FULL + "1,000 steps, 2,000 passes of Gauss-Newton", networks="paper", **LONG | dict(steps=1_000))
-@Size("gpu", 8, FULL + "3,000 steps, 6,000 passes of Gauss-Newton", networks="paper", **LONG)
 def second_order_full(trial: Trial, networks: str, attack: str, steps: int, narrow: bool = False) -> Values:
     """Ours: Adam and Gauss-Newton for as many passes, a gradient, a J v or a J^T u each; a step of Adam takes two."""
     yield from trial.guesses("second_order_full, ")

@@ -14,8 +14,7 @@ from privlab.attacks.gradient_inversion import closed_form, label_recovery
 from privlab.attacks.gradient_inversion.schedules import constant, cosine
 from privlab.course.lab_06 import sense_of_place
 from privlab.course.lab_06.searches import FOUR, attack, fall, final, invert
-from privlab.experiments import Size, Trial, experiment, tiled
-from privlab.experiments.protocol import Settings, Values
+from privlab.experiments import Settings, Size, Trial, Values, experiment, tiled
 from privlab.experiments.victims.april import OWN_DRAW, victim
 from privlab.experiments.victims.batches import CURVED, family, labels_read, lbfgs
 
@@ -32,9 +31,8 @@ KINDS: dict[str, Settings] = {  # what the client does with its position embeddi
     "sinusoid_2d_class_1": dict(position="sinusoid_2d", class_std=1.0),
     "private": dict(position_std=1.0),
 }
-LOW_RANK: Settings = dict(
-    position="low_rank", position_rank=6, position_std=1.0
-)  # a control: as many hidden as of sinusoid_2d
+# a control: as many hidden as of sinusoid_2d
+LOW_RANK: Settings = dict(position="low_rank", position_rank=6, position_std=1.0)
 
 
 def word(std: float) -> str:
@@ -70,7 +68,6 @@ def four_attacks(trial: Trial, steps: int, stds: list[float], shape: Settings) -
 @Size("smoke", 2, "two narrow layers, 3 steps", steps=3, stds=[1.0, 0.02], shape=TINY)
 @Size("class", 8, f"{SHORT}: 30 of 1,500", steps=30, stds=[1.0], shape=TWO)
 @Size("night", 16, B, own=True, steps=1500, stds=[1.0, 0.02], shape={})
-@Size("paper", 500, B, own=True, steps=1500, stds=[1.0, 0.02], shape={})
 def cifar10(trial: Trial, steps: int, stds: list[float], shape: Settings) -> Values:
     """Table 1, Figures 3, 7 and 8, section 4.2: the four attacks, and what is left of them without the position embedding's gradient."""
     yield from four_attacks(trial, steps, stds, shape)
@@ -90,7 +87,6 @@ def cifar10(trial: Trial, steps: int, stds: list[float], shape: Settings) -> Val
 @Size("smoke", 2, "two narrow layers, 3 steps", steps=3, stds=[1.0], shape=TINY)
 @Size("class", 8, f"{SHORT}: 30 of 800", steps=30, stds=[1.0], shape=TWO)
 @Size("night", 16, B, own=True, steps=800, stds=[1.0, 0.02], shape={})
-@Size("paper", 500, B, own=True, steps=800, stds=[1.0, 0.02], shape={})
 def mnist(trial: Trial, steps: int, stds: list[float], shape: Settings) -> Values:
     """Table 1: the four attacks on digits."""
     return four_attacks(trial, steps, stds, shape)
@@ -131,7 +127,6 @@ def step_lengths(trial: Trial, steps: int, lengths: list[float], shape: Settings
 @Size("smoke", 2, "two narrow layers, 2 steps", steps=2, shape=TINY)
 @Size("class", 8, f"{SHORT}: 20 of 1,500", steps=20, shape=TWO)
 @Size("night", 16, B.replace("B", "A"), own=True, steps=1500, shape={})
-@Size("paper", 500, B.replace("B", "A"), own=True, steps=1500, shape={})
 def architecture_a(trial: Trial, steps: int, shape: Settings) -> Values:
     """Figures 2 and 8 (A): the closed form and the four searches on architecture A, and one without the position gradient."""
     yield from trial.guesses("cifar10, ", SCORES)
@@ -151,7 +146,6 @@ def architecture_a(trial: Trial, steps: int, shape: Settings) -> Values:
 @Size("smoke", 2, "two narrow layers, 2 steps", steps=2, sizes=[4], shape=TINY)
 @Size("class", 8, f"{SHORT}: 30 of 1,500", steps=30, sizes=[4], shape=TWO)
 @Size("night", 16, B, own=True, steps=1500, sizes=[4], shape={})
-@Size("paper", 100, B, own=True, steps=1500, sizes=[2, 4], shape={})
 def batches(repeat: int, steps: int, sizes: list[int], shape: Settings, device: str = "cpu") -> Values:
     """Figure 4: APRIL on a batch of different classes, its labels by the row minimum; the images in the order of their labels."""
     for size in sizes:
@@ -291,8 +285,6 @@ def fixed_sinusoid(trial: Trial, steps: int, restarts: int, shape: Settings) -> 
 @experiment("april_by_optimisation.trained", on=Trial.of)
 @Size("smoke", 2, "two narrow layers, 2 epochs on 32 images, 2 steps", steps=2, images=32, epochs=2, width=96, depth=2)
 @Size("class", 8, "two layers, 4 epochs on 400 images, 60 steps", steps=60, images=400, epochs=4, width=192, depth=2)
-@Size("gpu", 8, "architecture B in its paper's size, 15 epochs on 10,000 images, 300 steps",
-    steps=300, images=10_000, epochs=15, width=384, depth=4)  # fmt: skip
 def trained(trial: Trial, steps: int, images: int, epochs: int, width: int, depth: int) -> Values:
     """Two victims, drawn at 0.02 and at 1, trained alike on images of the repeat's own, then searched."""
     yield from trial.guesses("cifar10, ", SCORES)

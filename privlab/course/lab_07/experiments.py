@@ -240,7 +240,6 @@ def batches(
 @Size("class", 8, "a small grey ViT of 32 pixels, 20 steps", steps=20, others=40)
 @Size("night", 12, "a small grey ViT of 32 pixels, 600 steps", steps=600, others=320)
 @Size("gpu", 12, "a fresh face Transformer, 2,000 steps", steps=2_000, others=320, large=True)
-@Size("paper", 12, "a fresh face Transformer", steps=120_000, others=320, large=True)
 def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = False, device: str = "cpu") -> Values:
     """Table S.1 and Figure S.1: one photograph each of four and of eight people of ORL, the four among the eight."""
     number, side = 7_000 + repeat, 112 if large else 32
