@@ -50,7 +50,12 @@ def evaluation_model(split, recipe, normalise, seed):
     settings = dict(growth_rate=16, block_config=(4, 4, 4, 4), in_chans=1)
     recipe = replace(recipe, epochs=recipe.epochs * 3 // 2)
     made = shadow_models.make(
-        "densenet121", recipe, (split.pixels, split.labels), split.evaluation_keep(), model=settings, normalise=normalise,
+        "densenet121",
+        recipe,
+        (split.pixels, split.labels),
+        split.evaluation_keep(),
+        model=settings,
+        normalise=normalise,
         seed=100 + seed,
     )
     for m in range(len(made.keep)):
