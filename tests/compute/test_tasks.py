@@ -16,7 +16,6 @@ from privlab.compute import machine, tasks
 MODULE = """
 import os, time
 from pathlib import Path
-from privlab.compute.tasks import Taken
 def mortal(path):
     if not os.path.exists(path):
         os.mkdir(path)
@@ -26,10 +25,6 @@ def again(path):  # as a task must be
 def told(path):
     words = os.getpid(), os.environ.get("PRIVLAB_STORE"), os.getcwd(), os.environ["OMP_NUM_THREADS"]
     Path(path).write_text(" ".join(map(str, words)))
-def shy(path):
-    if time.time() < float(path.rpartition("/")[2]):
-        raise Taken("another is at it")
-    os.mkdir(path)
 def slow(path):
     time.sleep(60)
     os.mkdir(path)
@@ -85,16 +80,11 @@ def test_workers_are_kept_for_who_comes_in_the_same_environment_and_folder(tmp_p
         assert {tuple(words[1:]) for words in said} == {(str(os.environ.get("PRIVLAB_STORE")), os.getcwd(), "1")}
         return {words[0] for words in said}
 
-    first = workers("abcd")
-    assert first & workers("efgh")
+    first = workers("abc")
+    assert first & workers("def")
     monkeypatch.setenv("PRIVLAB_STORE", str(tmp_path / "elsewhere"))
     monkeypatch.chdir(tmp_path)
-    assert not first & workers("ijkl")
-
-
-def test_what_another_process_is_at_is_tried_again_and_time_that_is_over_leaves_tasks_for_later(tmp_path, errands):
-    assert "2 done" in run(folders(tmp_path, ["0", str(time.time() + 2)], errands.shy), jobs=1)
-    assert run(folders(tmp_path, "abc"), budget=0).endswith(", 3 left for the next call")
+    assert not first & workers("ghi")
 
 
 def test_as_many_processes_as_cores_and_memory_allow(monkeypatch):

@@ -43,14 +43,6 @@ def again(walk, *sizes, name="invented.walk"):
     return experiment(name, data=())((Size("smoke", 1, "x"), *sizes, walk.function))
 
 
-def test_a_decorated_function_is_an_experiment_and_the_same_is_another_elsewhere(walk):
-    assert walk.name == "invented.walk" and [*walk.sizes] == ["smoke", "class"] and walk.size("class").range == range(6)
-    assert len(walk.digest("smoke")) == 12
-    run = again(walk, Size("class", 3, "y", first=7), name="invented.run")
-    assert experiments.find("invented.run") is run and run.size("class").range == range(7, 10)
-    assert next(run(3, "smoke")) == next(walk(3, "smoke")) and run.digest("smoke") != walk.digest("smoke")
-
-
 def test_each_function_takes_the_settings_of_all_its_sizes():
     for one in map(experiments.find, protocol.names()):
         assert [*one.sizes] == [size for size in evidence.SIZES if size in one.sizes]  # from the cheapest up
@@ -68,7 +60,6 @@ def test_each_function_takes_the_settings_of_all_its_sizes():
         (lambda walk: walk.digest("paper"), "can be measured at smoke, class"),
         (lambda walk: experiments.run(walk.name, "banana"), "size='banana' is not a size; Known: smoke, class"),
         (lambda walk: measured(device="banana"), "device='banana' is not"),
-        (lambda walk: measured(jobs=0), "jobs=0 processes do no work"),
     ],
 )
 def test_what_cannot_be_done_is_told_and_registers_nothing(walk, call, says):
