@@ -22,6 +22,7 @@ def walk(monkeypatch, tmp_path):
     monkeypatch.setattr(protocol, "_REGISTRY", {})
     monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path))
     monkeypatch.delenv("PRIVLAB_LIVE", raising=False)
+    monkeypatch.setenv("PRIVLAB_JOBS", "1")
 
     @experiment("invented.walk", data=())
     @Size("smoke", 2, "invented")
