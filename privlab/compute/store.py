@@ -1,7 +1,6 @@
 """The run store: what took long to compute, kept under a name made from its settings, so that it is computed once.
 
-A run lives in `root/KIND/KEY`, KEY being a hash of its configuration. Files are written whole or not at all, so a job that is killed
-leaves nothing half-written behind, and the next one goes on from the files that are there. A run counts only after `finish()`.
+Files are written whole or not at all, so the next job goes on from those that a killed one left. A run counts only after `finish()`.
 """
 
 from __future__ import annotations
@@ -51,24 +50,24 @@ def versions() -> dict[str, str]:
     return {package: metadata.version(package).split("+")[0] for package in ("torch", "timm")}
 
 
-def environment(format: int, device: str | torch.device) -> dict[str, Any]:
-    """What every result hangs on beside its settings; see `keyed` for the arguments."""
+def environment(format: int, device: str | torch.device = "cpu") -> dict[str, Any]:
+    """What every result hangs on beside its settings.  device: what computes, of which the kind counts ("cuda").
+
+    format: raised when the same settings begin to give another result.
+    """
     return {"format": format, "device": torch.device(device).type, "versions": versions()}
 
 
-def keyed(kind: str, settings: Mapping[str, Any], *, format: int, device: str | torch.device = "cpu") -> Run:
-    """The run of a computation, under a key of its settings and its `environment`.  kind: see `Run`.
-
-    device: what computes, of which the kind counts ("cuda").  format: raised when the same settings begin to give another result.
-    """
-    return Run(kind, {**settings, **environment(format, device)})
+def keyed(kind: str, settings: Mapping[str, Any], **about: Any) -> Run:
+    """The run of a computation, under a key of its settings and its environment.  kind: see `Run`.  about: see `environment`."""
+    return Run(kind, {**settings, **environment(**about)})
 
 
 class Run:
     """One long computation and its results.
 
-    kind: what it is, such as "victim"; a folder name.  config: all that its result depends on, see `key`.
-    root: `folder()` if not given; may be read-only as long as the run is complete.
+    kind: what it is, such as "victim".  config: all that its result depends on, see `key`.
+    path: its folder, `root/KIND/KEY`.  root: `folder()` if not given; may be read-only as long as the run is complete.
     Several processes may work at the same run: of two that save the same name the last one counts, as both computed the same.
     """
 

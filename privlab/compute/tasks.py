@@ -1,7 +1,4 @@
-"""Many tasks on this machine's cores or on a Dask cluster: what is missing is done, and what a death cut short is done again.
-
-A task is a function that leaves its result in files: what is done is not done twice, and what was killed goes on from its checkpoint.
-"""
+"""Many tasks on this machine's cores or on a Dask cluster; what a death cut short is done again, and goes on from its checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
@@ -29,62 +25,52 @@ class Taken(Exception):
     """What a task raises that cannot be done now, as when another process is at it: it is tried again behind the others."""
 
 
-@dataclass(frozen=True)
-class Task:
-    """name: its own.  call: a function of this package, which takes these arguments.  finished: is it done?"""
-
-    name: str
-    call: Callable[..., None]
-    arguments: Mapping[str, Any]
-    finished: Callable[[], bool]
-
-
 def fan_out(
-    tasks: Sequence[Task], title: str, *, jobs: int | None = None, cluster: str | None = None, budget: float | None = None,
+    tasks: Mapping[str, Callable[[], None]], title: str, *, jobs: int | None = None, budget: float | None = None,
     progress: bool = True,
 ) -> str:  # fmt: skip
-    """Do what is missing of these tasks, and say in one line what was done.
+    """Do these tasks, and say in one line what was done.
 
-    jobs: see `processes`; 1 works in this process.  cluster: see `address`; its machines share this disk.
-    budget: seconds, after which no task begins.  An interrupt ends the workers and loses no step that was kept; on a cluster, what has
+    tasks: name -> what is called, which does nothing where its result is there: a worker's death may make it be called again.
+    jobs: see `processes`; 1 works in this process.  budget: seconds, after which no task begins.
+    An interrupt ends the workers and loses no step that was kept; on a cluster (see `address`), whose machines share this disk, what has
     begun goes on to its end.  Raises ValueError and ConnectionError as `processes` and `reach` do; RuntimeError for the first task that
     failed, when all others are done, and where workers die again and again.
     """
-    began, todo = time.time(), [task for task in tasks if not task.finished()]
-    if not todo:
+    if not tasks:
         return f"{title}: nothing to do"
-    cluster = address(cluster, jobs)
+    began, todo, cluster = time.time(), dict(tasks), address(jobs)
     jobs = 0 if cluster else min(processes(jobs), len(todo))
     where = f"the cluster at {cluster}" if cluster else f"{jobs} processes" if jobs > 1 else "one process"
     deadline = began + (math.inf if budget is None else budget)
-    missing, deaths, fruitless, failed = len(todo), 0, 0, dict[str, Exception]()
-    bar = tqdm(desc=title, total=missing, unit="task", disable=not progress, leave=False)
+    deaths, fruitless, failed = 0, 0, list[tuple[str, Exception]]()
+    bar = tqdm(desc=title, total=len(todo), unit="task", disable=not progress, leave=False)
     with reach(cluster) if cluster else nullcontext() as client, bar:
         while todo and time.time() < deadline:
             # After a turn in which workers died and nothing was done, one goes alone: it may be what kills the others' workers.
-            turn, died = {task.name: task for task in (todo[:1] if fruitless else todo)}, None
-            calls = [delayed(_attempt)(task, deadline) for task in turn.values()]
+            first, before, died = next(iter(todo)), len(todo), None
+            calls = [delayed(_attempt)(name, todo[name], deadline) for name in ([first] if fruitless else todo)]
             try:
                 for name, error in _far(client, calls) if client else in_processes(jobs, 1, calls):
-                    if error is None and not turn[name].finished():
-                        error = OSError("it left no result here; all machines need the same disk under the same path")
-                    if error and not isinstance(error, Taken):
-                        failed[name] = error
-                    bar.update(error is None)
+                    if not isinstance(error, Taken):
+                        del todo[name]
+                        failed += [(name, error)] if error else []
+                        bar.update(error is None)
             except BrokenProcessPool as death:
                 died, deaths = death, deaths + 1
-            again = [task for task in (*todo[1:], todo[0]) if not task.finished() and task.name not in failed]
-            fruitless = fruitless + 1 if died and len(again) == len(todo) else 0
+            fruitless = fruitless + 1 if died and len(todo) == before else 0
             if fruitless == PATIENCE:
                 why = f"workers died {PATIENCE} times in a row, as happens when memory runs out; try fewer jobs"
-                raise RuntimeError(f"{todo[0].name} is not done: {why}") from died
-            if todo := again:
+                raise RuntimeError(f"{first} is not done: {why}") from died
+            if first in todo:
+                todo[first] = todo.pop(first)  # behind the others
+            if todo:
                 time.sleep(1)  # another process may be through then, and memory free
     if failed:
-        name, error = next(iter(failed.items()))
+        name, error = failed[0]
         raise RuntimeError(f"{name} failed: {error}") from error
-    said = f"{title}: {missing - len(todo)} done in {time.time() - began:.3g} s on {where}"
-    more = {"reused": len(tasks) - missing, "deaths of a worker": deaths, "left for the next call": len(todo)}
+    said = f"{title}: {len(tasks) - len(todo)} done in {time.time() - began:.3g} s on {where}"
+    more = {"deaths of a worker": deaths, "left for the next call": len(todo)}
     return ", ".join([said, *(f"{count} {what}" for what, count in more.items() if count)])
 
 
@@ -98,9 +84,9 @@ def processes(jobs: int | None) -> int:
     return jobs
 
 
-def address(cluster: str | None, jobs: int | None) -> str | None:
-    """Of the cluster that is used, where one is: this one, or $PRIVLAB_CLUSTER unless jobs are given."""
-    return cluster or (os.environ.get("PRIVLAB_CLUSTER") if jobs is None else None)
+def address(jobs: int | None) -> str | None:
+    """Of the cluster that is used, where one is: $PRIVLAB_CLUSTER, unless jobs are given."""
+    return os.environ.get("PRIVLAB_CLUSTER") if jobs is None else None
 
 
 def reach(address: str) -> Any:
@@ -109,11 +95,7 @@ def reach(address: str) -> Any:
         from distributed import Client
 
         client = Client(address, timeout=10, set_as_default=False)
-        try:
-            client.wait_for_workers(1, timeout=10)
-        except OSError:
-            client.close()
-            raise
+        client.wait_for_workers(1, timeout=10)
         return client
     except (ImportError, OSError, TypeError, ValueError) as error:
         raise ConnectionError(
@@ -161,24 +143,24 @@ def _far(client: Any, calls: Sequence[Any]) -> Iterator[Any]:
 _ALONE = threading.Lock()  # training draws from its process's generators, and a Dask worker may have several threads
 
 
-def _attempt(task: Task, deadline: float) -> tuple[str, Exception | None]:
+def _attempt(name: str, call: Callable[[], None], deadline: float) -> tuple[str, Exception | None]:
     """Work at a task; its name, and `Taken` or how it failed.  With one thread, and float32 as it is, results are the same to the bit."""
     import torch  # not at the top: who starts workers need not wait for it
 
     with _ALONE:
         if time.time() >= deadline:
-            return task.name, Taken()
+            return name, Taken()
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False  # as `machine.device` has it
         try:
-            task.call(**task.arguments)
-            return task.name, None
+            call()
+            return name, None
         except Taken as taken:
-            return task.name, taken
+            return name, taken
         except Exception as error:
             failure = RuntimeError(f"{type(error).__name__}: {error}")  # of a kind that every process can read
             failure.add_note(traceback.format_exc())
-            return task.name, failure
+            return name, failure
         finally:
             torch.set_num_threads(threads)

@@ -13,7 +13,7 @@ from PIL import Image
 from tqdm.auto import tqdm
 
 from privlab import compute
-from privlab.experiments.measuring import SHOWN, measure, png, row
+from privlab.experiments.measuring import measure, png, row
 from privlab.experiments.protocol import Experiment, find
 from privlab.ledger import evidence
 
@@ -63,19 +63,16 @@ class Evidence:
         """How many repeats are above a bar."""
         return int((self[name] > bar).sum()) if len(self) else math.nan
 
-    def picture(self, name: str, repeat: int | None = None) -> np.ndarray:
-        """A picture that the experiment keeps, uint8 (height, width[, 3]): of the first repeat if not given.
+    def picture(self, name: str) -> np.ndarray:
+        """A picture that the experiment keeps, uint8 (height, width[, 3]), of the first repeat.
 
         Raises KeyError where there is none.
         """
         if name in self.images:
             return self.images[name]
-        number = repeat if repeat is not None else next(iter(self.repeats), 0)
-        file = png(self.experiment, self.size, number, name)
+        file = png(self.experiment, self.size, next(iter(self.repeats), 0), name)
         if not file.exists():
-            raise KeyError(
-                f"there is no picture {name} of repeat {number}: {self!r}; those of the first {SHOWN} are kept"
-            )
+            raise KeyError(f"there is no picture {name}: {self!r}")
         return np.array(Image.open(file))
 
     def __repr__(self) -> str:
@@ -85,7 +82,7 @@ class Evidence:
         return f"{self.experiment} at {self.size}: {len(self)} repeats of {len(self.table)} names ({self.stands_for}{state})"
 
 
-def load(name: str, size: str | None = None, root: Path | None = None) -> Evidence:
+def load(name: str, size: str | None = None) -> Evidence:
     """The committed evidence of an experiment; empty where nothing is measured yet.
 
     size: which one; if not given, the highest whose registered repeats are complete, else the highest of which there is any.
@@ -93,14 +90,14 @@ def load(name: str, size: str | None = None, root: Path | None = None) -> Eviden
     """
     experiment = find(name)
     sizes = [size] if size else [s for s in reversed([*experiment.sizes]) if s != "smoke"] or ["smoke"]
-    there = [_loaded(experiment, each, root) for each in sizes]
+    there = [_loaded(experiment, each) for each in sizes]
     return next((e for e in there if e.complete), next((e for e in there if len(e)), there[-1]))
 
 
-def _loaded(experiment: Experiment, size: str, root: Path | None = None) -> Evidence:
+def _loaded(experiment: Experiment, size: str) -> Evidence:
     """What there is at one size: of the registered repeats, those names that all of them have."""
     plan = experiment.size(size)
-    rows = evidence.read(experiment.name, size, experiment.digest(size), root)
+    rows = evidence.read(experiment.name, size, experiment.digest(size))
     rows = [row for row in rows if row.repeat in plan.range]
     names = [name for name in (rows[0].values if rows else ()) if all(name in row.values for row in rows)]
     table = {name: np.array([row.values[name] for row in rows]) for name in names}
@@ -108,27 +105,27 @@ def _loaded(experiment: Experiment, size: str, root: Path | None = None) -> Evid
     return Evidence(experiment.name, size, numbers, table, len(rows) == len(plan.range), plan.stands_for, plan.own)
 
 
-def run(name: str, size: str, *, device: str = "cpu", jobs: int | None = None, progress: bool = True) -> Evidence:
+def run(name: str, size: str, *, device: str = "cpu") -> Evidence:
     """What a lab does live: the reader's own dots, which are no verdict's.
 
     size: smoke or class: one repeat, in this process, and no evidence is written. At class its number lies behind the registered
     ones, so it is new; at smoke it is repeat 0, which the tests hold against its committed values. night, gpu, paper: measures what is
     registered and missing (hours; interrupted, it goes on from there when it is run again), and loads it. Where the experiment does not
     have this size, the largest below it.
-    device: "cpu", "cuda", or "auto".  jobs: processes, where registered repeats are measured, see `measure`.
+    device: "cpu", "cuda", or "auto".
     Raises ValueError for an unknown experiment, size or device.
     """
     experiment = find(name)
     no_larger = evidence.SIZES[: evidence.SIZES.index(evidence.checked(size)) + 1]
     size = [each for each in no_larger if each in experiment.sizes][-1]
     if size not in ("smoke", "class"):
-        measure([name], size, jobs=jobs, device=device, progress=progress)
+        measure([name], size, device=device)
         return load(name, size)
     device, began = compute.device(device), time.perf_counter()
     plan = experiment.size(size)
     number = 0 if size == "smoke" else plan.range.stop
     total = len(_loaded(experiment, size).table) or None
-    bar = partial(tqdm, desc=name, total=total, unit="number", disable=not progress, leave=False)
+    bar = partial(tqdm, desc=name, total=total, unit="number", leave=False)
     values, images = experiment.collected(number, size, device, bar)
     if live := os.environ.get("PRIVLAB_LIVE"):  # the runner's, which compares what moved
         evidence.path(name, size, Path(live)).unlink(missing_ok=True)  # of an earlier run

@@ -7,7 +7,6 @@ checkpoints in the store, and go on from there.
 import contextlib
 import re
 import statistics
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -47,12 +46,12 @@ class Plan(NamedTuple):
     hours: float | None
 
 
-def plans(names: Sequence[str], size: str, root: Path | None = None) -> list[Plan]:
+def plans(names: Sequence[str], size: str) -> list[Plan]:
     """What is left to be measured, of the experiments that have this size: what is registered, and what their decorators say now."""
-    found, registered = list[Plan](), evidence.registrations(root)
+    found, registered = list[Plan](), evidence.registrations()
     for one in (one for one in map(find, names) if size in one.sizes):
         about = (one.name, size, one.digest(size))
-        seconds = {row.repeat: row.seconds for row in evidence.read(*about, root)}
+        seconds = {row.repeat: row.seconds for row in evidence.read(*about)}
         tries = [entry.range for entry in registered if (entry.experiment, entry.size, entry.digest) == about]
         wanted = {*one.size(size).range}.union(*tries)
         missing = tuple(sorted(wanted - seconds.keys()))
@@ -70,47 +69,37 @@ def registration(name: str, size: str) -> evidence.Registration:
 
 
 def measure(
-    names: Sequence[str], size: str, *, minutes: float | None = None, jobs: int | None = None, cluster: str | None = None,
-    device: str = "cpu", root: Path | None = None, progress: bool = True,
+    names: Sequence[str], size: str, *, minutes: float | None = None, jobs: int | None = None, device: str = "cpu",
+    progress: bool = True,
 ) -> str:  # fmt: skip
     """Measure what is missing of these experiments at one size, append it to the evidence, and say in one line what was done.
 
     What is not registered yet is registered before its first repeat; smoke, which is never judged, need not be.
     names: of experiments, see `names`.  size: one of smoke, class, night, gpu, paper.  minutes: no repeat begins after so many.
-    jobs, cluster: see `tasks.fan_out`; on a card 1 if not given.  device: "cpu", "cuda", "cuda:1" (of several cards) or "auto".
-    root: folder of the evidence; the book's if not given.
+    jobs: see `tasks.fan_out`; on a card 1 if not given.  device: "cpu", "cuda", "cuda:1" (of several cards) or "auto".
     Raises ValueError for an unknown experiment, size or device, or a registration that says something else; OSError for a folder that
     cannot be written; RuntimeError for a repeat that failed, behind all others.
     """
-    root = (root or evidence.folder()).absolute()  # the workers of a cluster may have another current folder
-    elsewhere = tasks.address(cluster, jobs)
+    root = str(evidence.folder().absolute())  # the workers of a cluster may have another current folder
+    elsewhere = tasks.address(jobs)
     device = machine.device(device, here=not elsewhere)
     if device.startswith("cuda") and not elsewhere:
         jobs = jobs or 1  # a process for a card
     tasks.processes(jobs)  # what cannot be done is told before it is registered
-    listed = plans(names, size, root)
-    if any(plan.missing for plan in listed):
-        shared_folder(root)
-        tempfile.TemporaryFile(dir=root).close()  # what cannot be written is not found out after hours
-        if size != "smoke":  # where the range of a decorator moved on, it is a further try
-            evidence.register([registration(plan.experiment, size) for plan in listed if plan.missing], root)
-    work = [
-        tasks.Task(
-            name=f"{plan.experiment} {size} {n}",
-            call=repeat,
-            arguments=dict(experiment=plan.experiment, size=size, repeat=n, root=str(root), device=device),
-            finished=partial(_there, plan.experiment, size, n, root),
-        )
+    listed = plans(names, size)
+    if size != "smoke":  # where the range of a decorator moved on, it is a further try
+        evidence.register(registration(plan.experiment, size) for plan in listed if plan.missing)
+    work = {
+        f"{plan.experiment} {size} {n}": partial(repeat, plan.experiment, size, n, root, device)
         for plan in listed
         for n in plan.missing
-    ]
+    }
     there = f"all {sum(plan.there for plan in listed)} repeats at {size} are there"
     title, budget = f"{len(work)} repeats at {size}" if work else there, None if minutes is None else 60 * minutes
-    return tasks.fan_out(work, title, jobs=jobs, cluster=cluster, budget=budget, progress=progress)
-
-
-def _there(experiment: str, size: str, number: int, root: Path) -> bool:
-    return number in evidence.lines(experiment, size, find(experiment).digest(size), root)
+    said = tasks.fan_out(work, title, jobs=jobs, budget=budget, progress=progress)
+    if minutes is None and any(plan.missing for plan in plans(names, size)):
+        raise RuntimeError("repeats left no result here; all machines need the same disk under the same path")
+    return said
 
 
 def repeat(experiment: str, size: str, repeat: int, root: str, device: str = "cpu") -> None:
@@ -127,7 +116,7 @@ def repeat(experiment: str, size: str, repeat: int, root: str, device: str = "cp
     except Timeout:
         raise tasks.Taken(f"repeat {repeat} of {file.stem} is being measured by another process") from None
     with alone:
-        if not _there(experiment, size, repeat, where):  # another process has measured it since
+        if repeat not in evidence.lines(experiment, size, chosen.digest(size), where):  # or it was measured since
             values, images = chosen.collected(repeat, size, device)
             for name, image in images.items() if repeat in chosen.size(size).range[:SHOWN] else ():
                 place = png(experiment, size, repeat, name, where)

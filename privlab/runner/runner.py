@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from privlab.compute import machine, tasks
-from privlab.compute.files import make_folder, write_atomic
+from privlab.compute.files import shared_folder, write_atomic
 from privlab.ledger import evidence
 from privlab.runner import catalogue
 from privlab.runner.catalogue import Lab
@@ -101,7 +101,7 @@ def run(plan: Plan, shelf: Sequence[Lab]) -> list[str]:
     shelf: all labs, for the page of what the folder holds.
     Raises ValueError for a folder in use; KeyboardInterrupt, which says what was kept.
     """
-    make_folder(plan.out)
+    shared_folder(plan.out)
     try:
         with FileLock(plan.out / ".run.lock", timeout=0):
             names = ", ".join(lab.name for lab in plan.labs)

@@ -35,10 +35,7 @@ def alone(made):
 
 
 def by_two(made):
-    work = [
-        tasks.Task(str(m), shadow_models.train, {"fleet": made, "model": m}, finished=partial(getattr, run, "complete"))
-        for m, run in enumerate(made.runs)
-    ]
+    work = {str(m): partial(shadow_models.train, made, m) for m in range(MODELS)}
     tasks.fan_out(work, "fleet", jobs=2, progress=False)
 
 

@@ -1,4 +1,4 @@
-"""`fan_out`: what is missing is done once, what fails is told, what dies is tried again, what is stopped is gone."""
+"""`fan_out`: what is asked is done, what fails is told, what dies is tried again, what is stopped is gone."""
 
 import os
 import re
@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import psutil
 import pytest
@@ -15,19 +16,15 @@ from privlab.compute import machine, tasks
 MODULE = """
 import os, time
 from pathlib import Path
-from privlab.compute.tasks import Taken
 def mortal(path):
-    if not os.path.exists(path + " died"):
-        os.mkdir(path + " died")
+    if not os.path.exists(path):
+        os.mkdir(path)
         os.abort()
-    os.mkdir(path)
+def again(path):  # as a task must be
+    os.makedirs(path, exist_ok=True)
 def told(path):
     words = os.getpid(), os.environ.get("PRIVLAB_STORE"), os.getcwd(), os.environ["OMP_NUM_THREADS"]
     Path(path).write_text(" ".join(map(str, words)))
-def shy(path):
-    if time.time() < float(path.rpartition("/")[2]):
-        raise Taken("another is at it")
-    os.mkdir(path)
 def slow(path):
     time.sleep(60)
     os.mkdir(path)
@@ -46,8 +43,8 @@ def errands(tmp_path_factory):
 
 
 def folders(root, names, call=os.mkdir):
-    """Tasks that make a folder each: with `mkdir` a second time would be an error."""
-    return [tasks.Task(f"folder {n}", call, {"path": str(root / n)}, (root / n).exists) for n in names]
+    """Tasks that make a folder each."""
+    return {f"folder {n}": partial(call, str(root / n)) for n in names}
 
 
 def run(todo, **how):
@@ -56,28 +53,23 @@ def run(todo, **how):
 
 
 @pytest.mark.parametrize(("jobs", "where"), [(1, "one process"), (2, "2 processes")])
-def test_what_is_missing_is_done_and_a_failure_names_its_task_when_the_others_are_done(tmp_path, jobs, where):
-    (tmp_path / "b").mkdir()
-    assert re.fullmatch(rf"folders: 2 done in \S+ s on {where}, 1 reused", run(folders(tmp_path, "abc"), jobs=jobs))
-    assert run(folders(tmp_path, "abc"), jobs=jobs) == "folders: nothing to do"
-    again = [tasks.Task("the second", os.mkdir, {"path": str(tmp_path / "b")}, lambda: False)]
-    with pytest.raises(RuntimeError, match="the second failed: FileExistsError: .*/b'$") as caught:
-        run([*again, *folders(tmp_path, "de")], jobs=jobs)
+def test_a_failure_names_its_task_when_the_others_are_done(tmp_path, jobs, where):
+    assert re.fullmatch(rf"folders: 3 done in \S+ s on {where}", run(folders(tmp_path, "abc"), jobs=jobs))
+    assert run({}, jobs=jobs) == "folders: nothing to do"
+    with pytest.raises(RuntimeError, match="folder b failed: FileExistsError: .*/b'$") as caught:
+        run(folders(tmp_path, "bde"), jobs=jobs)
     assert "Traceback" in "".join(caught.value.__cause__.__notes__) and {*"abcde"} == {*os.listdir(tmp_path)}
-    with pytest.raises(RuntimeError, match="one failed: it left no result here; all machines need the same disk"):
-        run([tasks.Task("one", os.getpid, {}, lambda: False)], jobs=jobs)
 
 
 def test_what_died_with_its_worker_is_done_again(tmp_path, errands):
-    said = run([*folders(tmp_path, "a", errands.mortal), *folders(tmp_path, "bc")])
+    said = run(folders(tmp_path, "a", errands.mortal) | folders(tmp_path, "bc", errands.again))
     assert "3 done" in said and said.endswith(", 1 deaths of a worker") and {*"abc"} <= {*os.listdir(tmp_path)}
 
 
-def test_a_task_that_kills_its_worker_is_given_up_behind_the_others(tmp_path, monkeypatch):
+def test_a_task_that_kills_its_worker_is_given_up_behind_the_others(tmp_path, monkeypatch, errands):
     monkeypatch.setattr(tasks, "PATIENCE", 2)
-    deadly = tasks.Task("deadly", os._exit, {"status": 3}, lambda: False)
     with pytest.raises(RuntimeError, match="deadly is not done: workers died 2 times in a row, .*; try fewer jobs"):
-        run([*folders(tmp_path, "ab"), deadly])
+        run(folders(tmp_path, "ab", errands.again) | {"deadly": partial(os._exit, 3)})
     assert {*"ab"} == {*os.listdir(tmp_path)}
 
 
@@ -88,16 +80,11 @@ def test_workers_are_kept_for_who_comes_in_the_same_environment_and_folder(tmp_p
         assert {tuple(words[1:]) for words in said} == {(str(os.environ.get("PRIVLAB_STORE")), os.getcwd(), "1")}
         return {words[0] for words in said}
 
-    first = workers("abcd")
-    assert first & workers("efgh")
+    first = workers("abc")
+    assert first & workers("def")
     monkeypatch.setenv("PRIVLAB_STORE", str(tmp_path / "elsewhere"))
     monkeypatch.chdir(tmp_path)
-    assert not first & workers("ijkl")
-
-
-def test_what_another_process_is_at_is_tried_again_and_time_that_is_over_leaves_tasks_for_later(tmp_path, errands):
-    assert "2 done" in run(folders(tmp_path, ["0", str(time.time() + 2)], errands.shy), jobs=1)
-    assert run(folders(tmp_path, "abc"), budget=0).endswith(", 3 left for the next call")
+    assert not first & workers("ghi")
 
 
 def test_as_many_processes_as_cores_and_memory_allow(monkeypatch):
@@ -113,10 +100,11 @@ def test_as_many_processes_as_cores_and_memory_allow(monkeypatch):
 
 SLEEPER = """
 import errands, signal, sys
+from functools import partial
 from privlab.compute import tasks
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a program that was started in the background does not have
 try:
-    tasks.fan_out([tasks.Task("", errands.slow, {"path": ""}, lambda: False)] * 4, "sleepers", jobs=2, progress=False)
+    tasks.fan_out({str(n): partial(errands.slow, "") for n in range(4)}, "sleepers", jobs=2, progress=False)
 except KeyboardInterrupt:
     sys.exit(7)
 """
@@ -138,16 +126,20 @@ def test_workers_end_with_the_one_that_started_them(end, status):
 
 def test_a_cluster_that_does_not_answer(tmp_path, monkeypatch):
     address = "nonsense://x"
+    monkeypatch.setenv("PRIVLAB_CLUSTER", address)
     says = rf"cluster='{address}' does not answer \(\w+\); .*start `dask scheduler --host 127.0.0.1` and `dask worker"
     with pytest.raises(ConnectionError, match=says):
-        run(folders(tmp_path, "a"), cluster=address)
-    monkeypatch.setenv("PRIVLAB_CLUSTER", address)
+        run(folders(tmp_path, "a"), jobs=None)
     assert "1 done" in run(folders(tmp_path, "a"))  # who names jobs means this machine
 
 
 @pytest.mark.check
-def test_a_cluster_does_what_is_missing_and_again_what_died_with_its_worker(tmp_path, errands, cluster):
-    said = run([*folders(tmp_path, "a", errands.mortal), *folders(tmp_path, "bc")], jobs=None, cluster=cluster)
-    assert re.match(rf"folders: 3 done in \S+ s on the cluster at {cluster}", said)
-    with pytest.raises(RuntimeError, match="one failed: FileExistsError"):
-        run([tasks.Task("one", os.mkdir, {"path": str(tmp_path)}, lambda: False)], cluster=cluster)
+def test_a_cluster_does_again_what_died_with_its_worker(tmp_path, errands, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as here:
+        cluster = here.scheduler_address
+        monkeypatch.setenv("PRIVLAB_CLUSTER", cluster)
+        said = run(folders(tmp_path, "a", errands.mortal) | folders(tmp_path, "bc", errands.again), jobs=None)
+        assert re.match(rf"folders: 3 done in \S+ s on the cluster at {cluster}", said)
+        with pytest.raises(RuntimeError, match="folder b failed: FileExistsError"):
+            run(folders(tmp_path, "b"), jobs=None)

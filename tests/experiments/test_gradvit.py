@@ -19,8 +19,3 @@ def test_a_family_holds_its_batch_and_the_guess_is_one_for_all():
     assert start.shape == trial.images.shape
     torch.testing.assert_close(known["nearest_point"], trial.images.double(), atol=1e-3, rtol=0)
     torch.testing.assert_close(known["guess"][0], known["guess"][1])
-
-
-def test_of_one_image_the_bias_tells_the_label_for_sure():
-    ones = [batches.photographs(1, seed) for seed in range(4)]
-    assert batches.labels_read("bias_counts", batches.vit(0, width=96), ones) == 1.0

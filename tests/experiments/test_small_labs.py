@@ -6,7 +6,6 @@ import torch
 from privlab import data, metrics
 from privlab.course.lab_00 import experiments as start_here
 from privlab.course.lab_14 import experiments as the_ledger
-from privlab.experiments import find
 
 
 def test_the_closed_form_is_far_above_the_mean_of_the_others():
@@ -16,12 +15,6 @@ def test_the_closed_form_is_far_above_the_mean_of_the_others():
     others = metrics.psnr(pictures[1:].mean(0, keepdim=True), pictures[:1]).item()
     assert abs(values["psnr[mean_photograph]"] - others) < 1e-3
     assert values["psnr[closed_form, one_image]"] > values["psnr[closed_form, one_image, bfloat16]"] > 25
-
-
-def test_a_repeat_is_its_number_alone():
-    measure = find("the_ledger.decisions").measure
-    one, again, other = (dict(measure(number, times=4)) for number in (3, 3, 4))
-    assert one == again != other and dict(measure(-1, times=1))
 
 
 def test_a_decision_by_hand():
