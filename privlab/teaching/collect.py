@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from privlab.compute.files import visible, write_atomic
+from privlab.compute.files import guarded, visible, write_atomic
 from privlab.runner import pairing
 from privlab.runner.catalogue import Lab
 from privlab.teaching.assignment import HEADING, checked, edition
@@ -43,16 +43,17 @@ def collect(returned: Path, course: Path, shelf: list[Lab]) -> Iterator[str]:
         if path.is_dir() or GUESSES.search(name.name):
             continue
         try:
-            notebook = _read(path)
-            answered = _names(notebook)
-            assignment = max(asked, key=lambda one: len(asked[one] & answered))
-            if not asked[assignment] & answered:
-                raise ValueError("it checks no exercise of a released assignment")
-            if not (student := student_of(name.parts[0], assignment[:2])):
-                raise ValueError("it names no student; put it into a folder named after them")
-            taken[student, name.parts[0], assignment].append((path.stat().st_mtime, name.as_posix(), notebook))
+            with guarded(name.as_posix(), "is not taken", "ask for a notebook in a folder named after its student"):
+                notebook = _read(path)
+                answered = _names(notebook)
+                assignment = max(asked, key=lambda one: len(asked[one] & answered))
+                if not asked[assignment] & answered:
+                    raise ValueError("it checks no exercise of a released assignment")
+                if not (student := student_of(name.parts[0], assignment[:2])):
+                    raise ValueError("it names no student")
+                taken[student, name.parts[0], assignment].append((path.stat().st_mtime, name.as_posix(), notebook))
         except (OSError, ValueError) as error:
-            yield f"{name.as_posix()}: not taken, {error}"
+            yield str(error)
     named = Counter((student, assignment) for student, _, assignment in taken)
     editions = {lab.path.stem: edition(lab.path).cells for lab in shelf if lab.path.stem in sheets}
     for (student, head, assignment), found in taken.items():
@@ -78,15 +79,10 @@ def content(path: Path) -> bytes:
 
 
 def _read(path: Path) -> NotebookNode:
-    """A returned notebook.  Raises ValueError, in a few words, for anything else."""
-    text = content(path)
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            notebook = nbformat.reads(text.decode("utf-8-sig"), as_version=4)
-        "".join(cell.source for cell in notebook.cells).encode()  # what is no text, or could not be written again
-        _names(notebook)
-    except Exception as error:  # whatever bytes that anyone may have written lead to
-        raise ValueError(f"it cannot be read as a notebook ({' '.join(str(error).split())[:100]})") from None
+    """A returned notebook.  Raises whatever bytes that anyone may have written lead to."""
+    with warnings.catch_warnings(action="ignore"):
+        notebook = nbformat.reads(content(path).decode("utf-8-sig"), as_version=4)
+    "".join(cell.source for cell in notebook.cells).encode()  # what is no text, or could not be written again
     return notebook
 
 
