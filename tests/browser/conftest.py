@@ -117,11 +117,6 @@ class Reader:
     def button(self, name):
         return self.find(f"//button[normalize-space()='{name}']")
 
-    def menu(self, *names):
-        for name, bar in zip(names, ("MenuBar", *["Menu"] * len(names)), strict=False):
-            item = f"//div[contains(@class, 'lm-{bar}-itemLabel') and normalize-space()='{name}']"
-            self.until(lambda item=item: self.find(item)).click()
-
     def press(self, key, held=None):
         from selenium.webdriver import ActionChains
 
@@ -149,9 +144,7 @@ class Reader:
         run = "const [where, rules, done] = arguments; axe.run(where, {runOnly: rules, resultTypes: ['violations']}).then(done)"
         found = self.driver.execute_async_script(run, within, list(rules))
         return [
-            (rule["id"], node["html"][:300], node["failureSummary"])
-            for rule in found["violations"]
-            for node in rule["nodes"]
+            (rule["id"], n["html"][:300], n["failureSummary"]) for rule in found["violations"] for n in rule["nodes"]
         ]
 
 

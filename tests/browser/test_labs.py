@@ -59,16 +59,6 @@ const cell = document.querySelector('.jp-Cell.jp-mod-active');
 return [cell.matches('.jp-CodeCell') && !!cell.querySelector('.cm-content').textContent, cell];
 """
 PROMPT = "return arguments[0].querySelector('.jp-InputPrompt').textContent"
-# A button of a cell's output that has this name gets the focus; and what that output shows.
-BUTTON = """
-const found = [...arguments[0].querySelectorAll('.jp-OutputArea button')].find(e => e.textContent.trim() === arguments[1]);
-if (found) found.focus();
-return !!found;
-"""
-SHOWN = """
-const drawn = [...arguments[0].querySelectorAll('.jp-OutputArea :is(img, svg)')].map(e => e.src || e.innerHTML);
-return drawn.join() + arguments[0].querySelector('.jp-OutputArea').innerText;
-"""
 
 
 def run_cell(page):
@@ -88,23 +78,13 @@ def guess(page):
         if page.js(ON_GUESS):
             break
     before = page.js(GUESS)
-    page.press(
-        Keys.ARROW_RIGHT if page.js("return document.activeElement.getAttribute('role')") == "slider" else Keys.SPACE
-    )
+    slider = page.js("return document.activeElement.getAttribute('role')") == "slider"
+    page.press(Keys.ARROW_RIGHT if slider else Keys.SPACE)
     page.until(lambda: page.js(GUESS) != before, 10)
     words, given = page.js(GUESS)
     assert given
     page.press("j")
     return words
-
-
-def press_button(page, cell, name):
-    """Press the button of this name in a cell's output, if there is one, by the space bar, and wait until what it shows is another."""
-    if page.js(BUTTON, cell, name):
-        before = page.js(SHOWN, cell)
-        page.press(Keys.SPACE)
-        page.until(lambda: page.js(SHOWN, cell) != before, 60)
-        page.press("j")
 
 
 def move(page, box, control):
@@ -129,8 +109,6 @@ def test_a_lab_by_keyboard(name, tmp_path, jupyter):
             assert len(page.js(ANSWERS)) <= len(guesses)  # no answer stands before its guess
             if page.js(ASKS, cell):
                 guesses.append(guess(page))
-            for button in ("Step", "Clear", "Send"):  # of a race; of a pad, which sends an empty sheet
-                press_button(page, cell, button)
         assert page.js(ERRORS) == [] and guesses
         for answer, words in zip(page.js(ANSWERS), guesses, strict=True):
             said = (f"You said {words}", "That is what you said.", "Your guess is kept.")

@@ -1,4 +1,4 @@
-"""What tests ask of a lab: its cells, prose, sentences, sections, exercises and minutes.
+"""What tests ask of a lab: its cells, prose, sections, exercises and minutes.
 
 A test with one of these arguments runs once for each: `notebook`, every lab and what goes deeper; `lab`, the labs; `deeper`, what goes
 deeper.
@@ -86,18 +86,6 @@ class Notebook:
         text = re.sub(r"\$[^$]+\$", "x", MATHS.sub(" ", re.sub(r"^\s*\|.*$", "", text, flags=re.MULTILINE)))
         text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"<[^>]+>", " ", text))
         return sum(1 for word in text.split() if re.search(r"\w", word))
-
-    def sentences(self, text: str) -> list[str]:
-        """What ends in a full stop, a question or an exclamation mark in Markdown; no headings, no tables.
-
-        A displayed equation belongs to the sentence around it. An item of a list that is none, such as a noun, is left out.
-        """
-        text = re.sub(r"^\s*(#|\|).*$", "\n", MATHS.sub(" x ", text), flags=re.MULTILINE)
-        text = re.sub(r"</?details>|<summary>.*?</summary>", "\n\n", text)
-        text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"<[^>]+>|[*_]{1,2}(?=\S)|(?<=\S)[*_]{1,2}", "", text))
-        text = re.sub(r"\b(et al|e\.g|i\.e|cf|vs|Fig|Eq)\.", r"\1", re.sub(r"`[^`]*`|\$[^$]+\$", "x", text))
-        blocks = re.split(r"\n\s*\n|\n\s*(?:[-*+]|\d+\.)\s+", "\n" + text)
-        return [one for block in blocks for one in re.findall(r"\S.*?[.?!](?=[\s)\"”]|$)", " ".join(block.split()))]
 
 
 SHELF = [Notebook(lab) for lab in catalogue.everything(Path(__file__).parents[2] / "labs")]

@@ -13,17 +13,10 @@ ROOT = Path(__file__).parents[2]
 INSTEAD = {  # what a pattern finds -> what says it
     r"\bpric(?:es?|ed|ing)\b": "weight (of a regularisation)",
     r"\bslopes?\b": "gradient, derivative",
-    r"(?<!error )\bmessages?\b": "gradient, update",
-    r"\bwhoever\b|\bwho knows nothing\b": "anyone who, a student who; random guessing",
     r"(?<![\w.])[-−+]?\.\d": "0.5, with its zero",
     r"\bhangs? (?:up)?on\b": "depends on",
     r"\bbut for\b|\bnothing but\b": "except for, only",
-    r"\b(?:is|are) heard\b|\blistens? to\b|\b(?:is|are|falls?|stays?) silent\b": "a gradient is zero, or counts",
-    r"\bpromised (?:ourselves|you)\b": "our target was",
     r"\b(?:he|she|his|hers?|him|himself|herself)\b": "they, their (the attacker, a student)",
-    r"\bthe same, \w+ed\b": "a sentence with a verb",
-    r"\bby how much (?:do|does|is|are) \w+\?": "the whole question: how many points less does it leak than ...?",
-    r"\bby heart\b": "memorised",
 }
 
 
@@ -49,9 +42,7 @@ def told(code):
 def found(text):
     """(what stands there, what says it), for each word that may not."""
     one = " ".join(text.split())
-    return [
-        (word[0], better) for pattern, better in INSTEAD.items() for word in re.finditer(pattern, one, re.IGNORECASE)
-    ]
+    return [(word, better) for wrong, better in INSTEAD.items() for word in re.findall(wrong, one, re.IGNORECASE)]
 
 
 def test_a_lesson_uses_the_words_of_its_field(notebook):

@@ -11,7 +11,6 @@ from urllib.parse import unquote
 
 import templates
 from bs4 import BeautifulSoup
-from colours import contrast
 
 from privlab import ledger
 from privlab.runner import catalogue
@@ -88,15 +87,6 @@ def test_every_picture_has_words_and_every_page_a_language_and_a_title_of_its_ow
     assert {page.lang for page in found} == {"en"}
     titles = [page.title for page in found]
     assert all(titles) and len(set(titles)) == len(titles)
-
-
-def test_our_own_colours_stand_out_from_the_page():
-    for rule in (ROOT / "book/_static/book.css").read_text().splitlines():
-        dark = 'data-theme="dark"' in rule or rule.lstrip().startswith("--jp-")
-        ground = re.search(r"background: (#[0-9a-f]{3,6})\b", rule)
-        page = ground[1] if ground else "#121212" if dark else "#ffffff"
-        for colour in re.findall(r"(?:color|outline|border[\w-]*):[^;]*?(#[0-9a-f]{3,6})\b", rule):
-            assert contrast(colour, page) >= 4.5, (colour, rule)
 
 
 def test_a_lab_stands_as_it_ran_with_its_predictions_its_files_and_its_solutions_folded(built_book):
