@@ -113,16 +113,13 @@ def measure(options: Namespace) -> None:
 @command(
     option("--lab", "the claims of one lab only, such as 04 (default: all)"),
     option("--before", "earlier evidence: say on stderr which verdicts have changed; status 1 if one got worse", Path),
-    option("--evidence", "judge by this evidence (default: book/evidence)", Path),
     option("--format", "Markdown, or a row a claim", "md", choices=["md", "csv"]),
 )
 def report(options: Namespace) -> int:
-    """Judge the papers' claims by the committed evidence, and show the verdicts with their counts."""
-    for argument, path in {"evidence": options.evidence, "before": options.before}.items():
-        if path and not path.is_dir():
-            raise FileNotFoundError(f"{argument}={str(path)!r} is not a folder of evidence; try book/evidence")
-    judged = ledger.judgements(options.lab, options.evidence)
-    if not judged:
+    """Judge the papers' claims by the evidence (book/evidence, or $PRIVLAB_EVIDENCE), and show the verdicts with their counts."""
+    if options.before and not options.before.is_dir():
+        raise FileNotFoundError(f"before={str(options.before)!r} is not a folder of evidence; try book/evidence")
+    if not (judged := ledger.judgements(options.lab)):
         raise ValueError(f"lab={options.lab!r} has no claim; give the two digits of a lab, such as 04")
     print(ledger.report.render(judged, options.format), end="")
     if not options.before:
@@ -204,8 +201,10 @@ def student(options: Namespace) -> None:
     """Write the edition for self-study: the labs, and what goes deeper into them, without their solutions."""
     labs = runner.catalogue.pick(runner.catalogue.everything(options.labs), options.names, deeper=True)
     address = runner.launch_buttons.repository(options.labs.resolve().parent)
-    written = teaching.assignment.write_editions(labs, address, options.out)
-    print(f"wrote {len(written)} of {len(labs)} notebooks into {options.out}; what was there stays")
+    new = {path: lab for lab in labs if not (path := options.out / f"{lab.name}.ipynb").exists()}
+    for path, lab in new.items():
+        write_atomic(path, runner.pairing.as_bytes(teaching.assignment.edition(lab.path, address)))
+    print(f"wrote {len(new)} of {len(labs)} notebooks into {options.out}; what was there stays")
 
 
 @command(NAMES, option("--to", COURSE, Path, required=True), option("--sentences", "ask for them", bool), LABS)

@@ -72,7 +72,7 @@ def test_a_run_with_other_parameters_goes_on_in_a_folder_of_its_own(labs, tmp_pa
         ("run -p device tpu", "device='tpu' is not a device of the labs; try auto, cpu, cuda"),
         ("run --out /dev/null", "[Errno 17] File exists: '/dev/null'"),
         ("pair --labs /nowhere", "labs='/nowhere' holds no lab (NN_topic.py); run from the repository"),
-        ("report --evidence /nowhere", "evidence='/nowhere' is not a folder of evidence; try book/evidence"),
+        ("report --before /nowhere", "before='/nowhere' is not a folder of evidence; try book/evidence"),
         ("report --lab 77", "lab='77' has no claim; give the two digits of a lab"),
         ("guesses labs", "'labs' holds no guesses.json"),
     ],
@@ -84,7 +84,7 @@ def test_bad_input_is_one_line_and_status_2(labs, monkeypatch, capsys, arguments
     assert complained.startswith(f"privlab {arguments.split()[0]}: {message}") and complained.count("\n") == 1
 
 
-def test_report_against_earlier_evidence(tmp_path, capsys):
+def test_report_against_earlier_evidence(tmp_path, monkeypatch, capsys):
     """Of lab 05 there is one experiment, in which an identity that had held does no longer."""
     name = "april_closed_form.theorems"
     for folder, error in (("before", 1e-12), ("now", 1e-3)):
@@ -93,7 +93,8 @@ def test_report_against_earlier_evidence(tmp_path, capsys):
         for repeat in range(2):
             values = {"relative_residual[theorem_1, float64]": error}
             evidence.append(name, "class", evidence.Repeat(repeat, "it", values, 1.0, 0.0), tmp_path / folder)
-    both = ["report", "--lab", "05", "--evidence", tmp_path / "now", "--before"]
+    monkeypatch.setenv("PRIVLAB_EVIDENCE", str(tmp_path / "now"))
+    both = ["report", "--lab", "05", "--before"]
     assert run(*both, tmp_path / "now") == 0
     said = capsys.readouterr()
     assert "No verdict changed." in said.err and said.out.startswith("# The ledger")

@@ -94,8 +94,7 @@ def complete() -> None:
     missing = [one for one, version in needed("dp") if not version and one.name not in ELSEWHERE]  # with DP-SGD's
     if {"torch", "torchvision"} & {one.name for one in missing}:
         raise RuntimeError("torch or torchvision is not installed here; follow the README's two commands instead")
-    asked = [f"{one.name}{one.specifier}" for one in missing]
-    if not asked:
+    if not (asked := [f"{one.name}{one.specifier}" for one in missing]):
         return
     here = {one.name: one.version for one in metadata.distributions() if one.name}
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:

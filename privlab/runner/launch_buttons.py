@@ -10,9 +10,6 @@ from pathlib import Path
 
 from privlab.compute.files import write_atomic
 
-DOOR = "labs/00_start_here.ipynb"  # what the README's buttons open
-NOWHERE = "buttons stand here once the repository has an address: `python -m privlab address https://...`"
-
 
 def repository(root: Path) -> str:
     """The address that pyproject.toml in `root` names; "" where it names none, or is not there."""
@@ -65,7 +62,9 @@ def settle(root: Path, address: str) -> list[Path]:
     """
     if address and not re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+(?<!\.git)", address):
         raise ValueError(f"address={address!r} is none; try https://github.com/OWNER/NAME")
-    buttons = f"{badges(address, DOOR)}. Binder has 2 GB: labs 00 to 05 at `smoke`" if address else NOWHERE
+    buttons = "buttons stand here once the repository has an address: `python -m privlab address https://...`"
+    if address:
+        buttons = f"{badges(address, 'labs/00_start_here.ipynb')}. Binder has 2 GB: labs 00 to 05 at `smoke`"
     lines = {  # file -> (a line, what it is from now on)
         "pyproject.toml": (r"^repository = .*$", f'repository = "{address}"'),
         "CITATION.cff": (r"^(license: .*\n)(?:repository-code: .*\n)?", r"\1" + f"repository-code: {address}\n" * bool(address)),

@@ -27,6 +27,7 @@ _METADATA = {
 }
 _HEAD = re.compile(r"^# # \d\d · (.+)$", re.MULTILINE)
 _PLAN = re.compile(r"^## A plan for (\d+) minutes$", re.MULTILINE)
+_TABLE = {"README.md": r"\| \| lab \|", "teaching.md": r"\| lab \| to teach"}  # how the tables of labs begin
 
 
 def notebook(source: Path, address: str = "", links: bool = True) -> NotebookNode:
@@ -93,38 +94,20 @@ def pair(folder: Path, check: bool = False) -> list[Path]:
     return changed
 
 
-# -- the tables of labs in README.md and in the teacher's guide: a row for each, from its head, its costs and its plan
-
-
-def _question(lab: Lab) -> str:
-    if found := _HEAD.search(lab.text):
-        return found[1]
-    raise ValueError(f"{lab.path} has no head; begin it with '# NN · question'")
-
-
-def _in_readme(lab: Lab) -> list[str]:
-    minutes, gb = lab.costs["class"]
-    return [lab.number, f"[{_question(lab)}](labs/{lab.name}.ipynb)", f"{minutes:g} min, {gb:.1f} GB"]
-
-
-def _in_guide(lab: Lab) -> list[str]:
-    plan = lab.path.resolve().parents[1] / f"book/teaching/lab_{lab.number}.md"
-    (minutes,) = _PLAN.findall(plan.read_text(encoding="utf-8"))
-    costs = [f"{smoke:g}, {class_:g}" for smoke, class_ in zip(lab.costs["smoke"], lab.costs["class"], strict=True)]
-    return [f"{lab.number} {_question(lab)}", minutes, *costs]
-
-
-TABLES = {  # file -> the first line of its table, and what the row of a lab says
-    "README.md": ("| | lab | at `class` |", _in_readme),
-    "book/teaching.md": ("| lab | to teach, est. | minutes at `smoke`, `class` | GB at `smoke`, `class` |", _in_guide),
-}
-
-
 def _tables(root: Path, shelf: list[Lab]) -> Iterator[tuple[Path, str]]:
-    """The files of a repository that have such a table, with the rows that its labs make."""
-    for name, (first, row) in TABLES.items():
-        if (root / name).is_file():
-            rows = "".join(f"| {' | '.join(row(lab))} |\n" for lab in shelf if not lab.goes_deeper)
-            table = rf"^({re.escape(first)}\n\|[-:| ]+\|\n)(?:\|.*\n)*"  # its head, the line that aligns it, and rows
-            text = (root / name).read_text(encoding="utf-8")
-            yield root / name, re.sub(table, r"\g<1>" + rows.replace("\\", r"\\"), text, flags=re.MULTILINE)
+    """README.md and the teacher's guide, where a repository has them, with a row for each lab: from its head, its costs and its plan."""
+    readme, guide = root / "README.md", root / "book/teaching.md"
+    for page in filter(Path.is_file, (readme, guide)):
+        rows = ""
+        for lab in (lab for lab in shelf if not lab.goes_deeper):
+            (question,) = _HEAD.findall(lab.text)
+            minutes, gb = lab.costs["class"]
+            row = [lab.number, f"[{question}](labs/{lab.name}.ipynb)", f"{minutes:g} min, {gb:.1f} GB"]
+            if page == guide:
+                (teach,) = _PLAN.findall((root / f"book/teaching/lab_{lab.number}.md").read_text(encoding="utf-8"))
+                costs = zip(lab.costs["smoke"], lab.costs["class"], strict=True)
+                row = [f"{lab.number} {question}", teach, *(f"{smoke:g}, {class_:g}" for smoke, class_ in costs)]
+            rows += f"| {' | '.join(row)} |\n"
+        table = rf"^({_TABLE[page.name]}.*\n\|[-:| ]+\|\n)(?:\|.*\n)*"  # its head, the line that aligns it, and rows
+        text = page.read_text(encoding="utf-8")
+        yield page, re.sub(table, r"\g<1>" + rows.replace("\\", r"\\"), text, flags=re.MULTILINE)

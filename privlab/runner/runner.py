@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
@@ -65,8 +66,8 @@ class Plan:
 
     def key(self, lab: Lab) -> dict[str, Any]:
         """What a saved result must agree in to stand for this run of a lab."""
-        about = {"source": lab.digest, "package": package(), "evidence": measured()}
-        return {**about, "parameters": self.parameters}
+        about = {"package": package(), "evidence": measured(), "parameters": self.parameters}
+        return {"source": lab.digest, **about}
 
     def saved(self, lab: Lab) -> Result | None:
         """A lab's result in the folder of the run, if it fits the key."""
@@ -99,21 +100,20 @@ def run(plan: Plan, shelf: Sequence[Lab]) -> list[str]:
     """Run a plan alone in its folder, print how it goes, and end with one screen; the labs that failed.
 
     shelf: all labs, for the page of what the folder holds.
-    Raises ValueError for a folder in use; KeyboardInterrupt, which says what was kept.
+    With `resume`, labs whose saved result fits (see `Plan.key`) and is green are not run again.
+    Raises ValueError for a folder in use; KeyboardInterrupt, and OSError for a lab's process that died, which say what was kept.
     """
     shared_folder(plan.out)
+    kept = f"what is complete stays in {plan.out}; the same command with --resume continues"
     try:
         with FileLock(plan.out / ".run.lock", timeout=0):
-            names = ", ".join(lab.name for lab in plan.labs)
-            each = f"{plan.threads} thread{'s' * (plan.threads != 1)} each"
-            print(f"{names} at the profile {plan.profile}, {plan.jobs} at once, {each}", flush=True)
             results = executed(plan)
     except Timeout:
         raise ValueError(f"out={str(plan.out)!r} is in use by another run; wait for its end, or give another") from None
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"what is complete stays in {plan.out}; the same command with --resume continues"
-        ) from None
+        raise KeyboardInterrupt(kept) from None
+    except BrokenProcessPool as death:
+        raise OSError(f"a lab's process died, as happens when memory runs out; {kept}") from death
     from privlab.runner import screen  # not beside the labs in memory
 
     held = {lab.name: results.get(lab.name) or plan.saved(lab) for lab in shelf}
@@ -125,11 +125,9 @@ def run(plan: Plan, shelf: Sequence[Lab]) -> list[str]:
 
 
 def executed(plan: Plan) -> dict[str, Result]:
-    """Run a plan's labs; lab name -> result, in the order of the labs.
-
-    With `resume`, labs whose saved result fits (see `Plan.key`) and is green are not run again. An interrupt stops the labs that run; what
-    is complete by then stays.
-    """
+    """Run a plan's labs, but what stands for them; lab name -> result, in the order of the labs."""
+    names, each = ", ".join(lab.name for lab in plan.labs), f"{plan.threads} thread{'s' * (plan.threads != 1)} each"
+    print(f"{names} at the profile {plan.profile}, {plan.jobs} at once, {each}", flush=True)
     there = {lab.name: plan.saved(lab) for lab in plan.labs} if plan.resume else {}
     kept = {name: result for name, result in there.items() if result and not result["error"]}
     for name in kept:

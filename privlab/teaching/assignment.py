@@ -93,10 +93,9 @@ def write(labs: list[Lab], course: Path, sentences: bool = False) -> list[Path]:
 
     Raises FileExistsError, before anything is written, where another sheet stands: a teacher may have changed its points.
     """
-    texts = {
-        course / "source" / lab.path.stem / f"{lab.path.stem}.ipynb": pairing.as_bytes(sheet(lab.path, sentences))
-        for lab in labs
-    }
+    names, source = [lab.path.stem for lab in labs], course / "source"
+    sheets = [pairing.as_bytes(sheet(lab.path, sentences)) for lab in labs]
+    texts = {source / name / f"{name}.ipynb": text for name, text in zip(names, sheets, strict=True)}
     if other := [path for path, text in texts.items() if path.exists() and path.read_bytes() != text]:
         why = "differs from what would be written, so there may be somebody's work in it; nothing was written"
         raise FileExistsError(f"{other[0]} {why}. Move it away for a new one")
@@ -115,14 +114,6 @@ def edition(source: Path, address: str = "") -> NotebookNode:
     notebook = pairing.notebook(source, address, links=False)
     notebook.cells = [cell for cell in notebook.cells if "solution" not in cell.metadata.get("tags", [])]
     return notebook
-
-
-def write_editions(labs: list[Lab], address: str, out: Path) -> list[Path]:
-    """Write the editions of labs; their paths.  A notebook that is there may be somebody's work, and stays as it is."""
-    new = {path: lab for lab in labs if not (path := out / f"{lab.name}.ipynb").exists()}
-    for path, lab in new.items():
-        write_atomic(path, pairing.as_bytes(edition(lab.path, address)))
-    return list(new)
 
 
 def _imports(cells: list[NotebookNode]) -> str:

@@ -1,14 +1,14 @@
 """The house: a module is read in one sitting, imports take what they need, and no text names a module that is gone."""
 
-import importlib
 import json
+import pkgutil
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-import privlab
 from privlab.ledger import papers
 
 ROOT = Path(__file__).parents[2]
@@ -40,18 +40,12 @@ def test_imports_bring_only_what_they_need():
 
 @cache
 def resolves(dotted: str) -> bool:
-    """Whether a dotted name is a module of the package, or something in one."""
-    value = privlab
-    parts = dotted.split(".")
-    for n in range(1, len(parts)):
-        inside = ROOT.joinpath(*parts[: n + 1])
-        if inside.with_suffix(".py").is_file() or (inside / "__init__.py").is_file():
-            value = importlib.import_module(".".join(parts[: n + 1]))
-        elif not hasattr(value, parts[n]):
-            return inside.parent.is_dir() and any(inside.parent.glob(f"{parts[n]}.*"))  # sources.toml
-        else:
-            return True  # what is behind an attribute is not looked at
-    return True
+    """Whether a dotted name is of the package: a module, something in one, or a file beside one (sources.toml)."""
+    with suppress(ImportError, AttributeError):
+        pkgutil.resolve_name(dotted)
+        return True
+    *folders, name = dotted.split(".")
+    return any(ROOT.joinpath(*folders).glob(f"{name}.*"))
 
 
 MADE_UP = re.compile(

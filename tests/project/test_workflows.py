@@ -45,9 +45,8 @@ def test_a_weekly_run_goes_on_where_a_lab_was_left_and_keeps_its_status(tmp_path
     script = next(s["run"] for s in steps(WORKFLOWS[1]) if s.get("name") == "every lab")
     python = tmp_path / ".venv/bin/python"
     python.parent.mkdir(parents=True, exist_ok=True)
-    python.write_text(
-        '#!/bin/bash\necho "$*" >> calls\nread -r s rest < statuses\necho "$rest" > statuses\nexit "$s"\n'
-    )
+    takes = 'read -r s rest < statuses\necho "$rest" > statuses\nexit "$s"'
+    python.write_text(f'#!/bin/bash\necho "$*" >> calls\n{takes}\n')
     python.chmod(0o755)
     (tmp_path / "statuses").write_text(" ".join(map(str, statuses)) + "\n")
     (tmp_path / "calls").write_text("")

@@ -57,9 +57,8 @@ def test_the_cell_installs_privlab_with_its_labs_and_evidence_and_leaves_torch_a
 
 
 def test_the_cell_does_nothing_where_privlab_is():
-    cell = "import subprocess\nsubprocess.run = None\n" + launch_buttons.setup(
-        "https://x.org"
-    )  # calling it would raise
+    no_pip = "import subprocess\nsubprocess.run = None"  # calling it would raise
+    cell = f"{no_pip}\n{launch_buttons.setup('https://x.org')}"
     call(sys.executable, "-c", cell, KAGGLE_KERNEL_RUN_TYPE="Interactive", PYTHONPATH=str(ROOT))
 
 

@@ -131,9 +131,7 @@ def test_a_reply_whose_wake_up_got_lost_is_heard():
     assert asyncio.run(hears_after_a_lost_wakeup())
 
 
-def test_a_kernel_is_this_python_in_a_folder_of_its_own_with_no_port_and_no_profile_of_the_user():
-    one, other = execution.Kernel(kernel_name="python3"), execution.Kernel(kernel_name="python3")
-    argv = one.format_kernel_cmd()
-    assert argv[0] == sys.executable and f"--ipython-dir={one.folder.name}" in argv
-    assert one.transport == "ipc" and one.ip.startswith(one.folder.name) and one.ip != other.ip
-    assert issubclass(one.client_factory, execution.PatientClient)
+def test_a_kernel_has_a_folder_of_its_own_with_no_port_and_no_profile_of_the_user_and_patient_clients():
+    one = execution.Kernel(kernel_name="python3")
+    assert f"--ipython-dir={one.folder.name}" in one.format_kernel_cmd() and one.ip.startswith(one.folder.name)
+    assert one.transport == "ipc" and issubclass(one.client_factory, execution.PatientClient)

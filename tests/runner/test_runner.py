@@ -36,12 +36,8 @@ def test_a_result_stands_for_the_same_source_package_evidence_and_parameters(mon
     out.mkdir()
     (out / "00_lab.json").write_text(json.dumps({"lab": "00_lab", "error": None, **made.key(lab)}))
     assert made.saved(lab)["lab"] == "00_lab"
-    for other in (
-        dict(extra={"seed": 8}),
-        dict(extra={"seed": 7, "device": "cpu"}),
-        dict(extra={"seed": 7}, profile="gpu"),
-    ):
-        assert plan(labs, out, **other).saved(lab) is None
+    others = [dict(extra={"seed": 8}), dict(extra={"seed": 7, "device": "cpu"}), dict(extra={"seed": 7}, profile="gpu")]
+    assert [plan(labs, out, **other).saved(lab) for other in others] == [None] * 3
     with monkeypatch.context() as patch:
         patch.setattr(runner, "package", lambda: "another")
         assert made.saved(lab) is None

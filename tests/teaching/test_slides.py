@@ -16,16 +16,11 @@ LONG = "This paragraph says one thing first. " + "Then it goes on for a good whi
 PICTURE = '<img src="data:image/png;base64,AAAA" alt="a line that falls">'
 
 
-def code(source, *outputs, **metadata):
-    return new_code_cell(source, outputs=list(outputs), metadata=metadata)
-
-
-def html(content):
-    return new_output("display_data", {"text/html": content, "text/plain": "a picture"})
-
-
-def printed(text):
-    return new_output("stream", name="stdout", text=text)
+def code(source, text="", **metadata):
+    """A cell that has printed a text, or else drawn a picture."""
+    drawn = new_output("display_data", {"text/html": PICTURE, "text/plain": "a picture"})
+    shown = new_output("stream", name="stdout", text=text) if text else drawn
+    return new_code_cell(source, outputs=[shown], metadata=metadata)
 
 
 @pytest.mark.parametrize(
@@ -44,14 +39,14 @@ def test_long_prose_is_for_the_speaker_and_hints_for_the_lab(text, slide, notes)
 def test_headings_begin_slides_code_is_hidden_and_of_outputs_what_an_audience_can_take_stays():
     cells = [
         new_markdown_cell("# A lab\n\nShort.\n\n## A part\n\nMore.\n### A detail"),
-        code("secret = 1"),
-        code("draw()", html(PICTURE)),
-        code("draw_again()", html(PICTURE)),
-        code("say()", printed("two\nlines\n")),
-        code("say_much()", printed("line\n" * 13)),
-        code("guess.against(None)", printed("This is not measured yet. Your guess is kept.")),
-        code("answer()", html(PICTURE), tags=["solution"]),
-        code("checks.verify('05.rank', x)", html("<p>right</p>")),
+        new_code_cell("secret = 1"),
+        code("draw()"),
+        code("draw_again()"),
+        code("say()", "two\nlines\n"),
+        code("say_much()", "line\n" * 13),
+        code("guess.against(None)", "This is not measured yet. Your guess is kept."),
+        code("answer()", tags=["solution"]),
+        code("checks.verify('05.rank', x)"),
     ]
     made = slides.deck(new_notebook(cells=cells))
     assert [(cell.metadata.slideshow.slide_type, cell.source) for cell in made.cells] == [
