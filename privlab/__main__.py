@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from privlab import ledger, runner, teaching
-from privlab.compute.files import shared_folder, write_atomic
+from privlab.compute.files import make_folder, write_atomic
 
 Command = Callable[[Namespace], int | None]
 PARSER = ArgumentParser(prog="python -m privlab", description=__doc__.partition("\n")[0])
@@ -186,7 +186,7 @@ def audit(options: Namespace) -> int:
     out = options.out or Path("runs") / f"audit_{options.name}"
     model = attack.named(options.name, options.classes, options.weights)
     images, labels, public = attack.photographs(options.images, model, options.name)
-    shared_folder(out)
+    make_folder(out)
     shown = sys.stderr.isatty()
     found = audit(model, images, labels, name=options.name, public=public, steps=options.steps, progress=shown)
     settings = {"weights": str(options.weights or "fresh"), "images": options.images or "public photographs"}

@@ -16,6 +16,15 @@ def shared_folder(path: Path) -> None:
             path.chmod(path.stat().st_mode | path.parent.stat().st_mode & 0o022)
 
 
+def make_folder(path: Path) -> None:
+    """A folder to write in, made where it is missing.  Raises OSError in one line: a file may stand there, or the disk be closed."""
+    try:
+        shared_folder(path)
+    except OSError as error:
+        why = f"out={str(path)!r} cannot be a folder to write in: {error.strerror}; give another"
+        raise type(error)(why) from None
+
+
 def write_atomic(path: Path | str, content: bytes) -> None:
     """Write a file whole or not at all, folders included: a reader sees the old content or the new, never a part.
 

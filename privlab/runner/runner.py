@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from privlab.compute import machine, tasks
-from privlab.compute.files import shared_folder, write_atomic
+from privlab.compute.files import make_folder, write_atomic
 from privlab.ledger import evidence
 from privlab.runner import catalogue
 from privlab.runner.catalogue import Lab
@@ -103,7 +103,7 @@ def run(plan: Plan, shelf: Sequence[Lab]) -> list[str]:
     With `resume`, labs whose saved result fits (see `Plan.key`) and is green are not run again.
     Raises ValueError for a folder in use; KeyboardInterrupt, and OSError for a lab's process that died, which say what was kept.
     """
-    shared_folder(plan.out)
+    make_folder(plan.out)
     kept = f"what is complete stays in {plan.out}; the same command with --resume continues"
     try:
         with FileLock(plan.out / ".run.lock", timeout=0):

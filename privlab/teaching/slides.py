@@ -11,7 +11,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from privlab.compute.files import shared_folder, write_atomic
+from privlab.compute.files import make_folder, write_atomic
 from privlab.runner import catalogue, pairing
 
 WORDS, LINES = 30, 12  # the longest paragraph, and the longest printout, that a slide shows
@@ -57,7 +57,7 @@ def write_all(labs: Path, words: list[str], run: Path, out: Path) -> list[Path]:
     out: the folder for the files, and for the scripts that data_scripts/vendor.py fetched.
     Raises FileNotFoundError where the run has no green result of a lab's present source, or a script is missing.
     """
-    shared_folder(out)
+    make_folder(out)
     for part in (labs.parent / "book/_static/vendor" / name for name in ("reveal", "mathjax")):
         if not part.is_dir():
             raise FileNotFoundError(f"{part} is missing; python data_scripts/vendor.py fetches it")

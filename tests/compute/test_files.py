@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from privlab.compute.files import guarded, visible, write_atomic
+from privlab.compute.files import guarded, make_folder, visible, write_atomic
 
 
 def test_a_file_is_written_with_its_folders_and_a_link_stays_one(tmp_path):
@@ -30,6 +30,8 @@ def test_a_full_disk_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch):
     with pytest.raises(OSError, match=r"cannot write .*weights: No space left on device; make room") as raised:
         write_atomic(target, b"new")
     assert raised.value.errno == errno.ENOSPC and target.read_bytes() == b"old" and os.listdir(tmp_path) == ["weights"]
+    with pytest.raises(OSError, match=r"out='.*weights' cannot be a folder to write in: File exists; give another"):
+        make_folder(target)
 
 
 @pytest.mark.parametrize("content", [b"{}", b"[" * 100_000])
