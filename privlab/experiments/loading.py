@@ -63,16 +63,17 @@ class Evidence:
         """How many repeats are above a bar."""
         return int((self[name] > bar).sum()) if len(self) else math.nan
 
-    def picture(self, name: str) -> np.ndarray:
-        """A picture that the experiment keeps, uint8 (height, width[, 3]), of the first repeat.
+    def picture(self, name: str, repeat: int | None = None) -> np.ndarray:
+        """A picture that the experiment keeps, uint8 (height, width[, 3]), of the first repeat if not given.
 
         Raises KeyError where there is none.
         """
         if name in self.images:
             return self.images[name]
-        file = png(self.experiment, self.size, next(iter(self.repeats), 0), name)
+        number = next(iter(self.repeats), 0) if repeat is None else repeat
+        file = png(self.experiment, self.size, number, name)
         if not file.exists():
-            raise KeyError(f"there is no picture {name}: {self!r}")
+            raise KeyError(f"there is no picture {name} of repeat {number}: {self!r}")
         return np.array(Image.open(file))
 
     def __repr__(self) -> str:

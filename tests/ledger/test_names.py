@@ -14,7 +14,11 @@ from privlab.ledger.comparison import names
 
 STAND_INS = {"vit_base_patch16_224": "vit_small_patch32_224"}  # at smoke an experiment may have a smaller network
 
-ELSEWHERE = {"zhang2024.table6.attention_over_norm.best_of_three"}  # night has one more part of a ViT
+ELSEWHERE = {
+    "zhang2024.table6.attention_over_norm.best_of_three",  # night has one more part of a ViT
+    "koh2024.figure3.fine_shallow", "koh2024.figure3.fine", "koh2024.figure3.fine_deep",  # night, to come, has the networks
+    "koh2024.figure3.densenet_small.fresh_draws", "koh2024.table11.vgg_resists.fine", "privlab.skips.deeper_more",
+}  # fmt: skip
 
 
 @cache

@@ -125,10 +125,12 @@ def one_level(
         for arm, (count, how) in arms.items():
             block, of = shadow_fleets.draw(repeat, 2 * count, models, device=device), f"cifar10, {family}, {arm}"
             said = shadow_fleets.answers(shadow_fleets.FAMILIES[families][family], block, how)
-            yield from said.knows(of)
-            found[arm] = shadow_fleets.look(said, max(said.logits))
+            known = dict(said.knows(of))
+            yield from known.items()
+            found[arm] = shadow_fleets.look(said, max(said.logits)) | {"least": float(known[f"train_acc[{of}]"])}
             yield from ((f"{metric}[{of}, {kind}]", found[arm][metric]) for metric, kind in LEAKS.items())
         del found["mixed"]
+        yield f"train_acc[cifar10, {family}]", min(each["least"] for each in found.values())
     levels = {family: [each["train_test_gap"] for each in found.values()] for family, found in looks.items()}
     low, high = max(map(min, levels.values())), min(map(max, levels.values()))
     yield "shared_levels[cifar10]", high - low
