@@ -119,6 +119,8 @@ def report(options: Namespace) -> int:
     """Judge the papers' claims by the evidence (book/evidence, or $PRIVLAB_EVIDENCE), and show the verdicts with their counts."""
     if options.before and not options.before.is_dir():
         raise FileNotFoundError(f"before={str(options.before)!r} is not a folder of evidence; try book/evidence")
+    if not (there := ledger.evidence.folder()).is_dir():
+        raise FileNotFoundError(f"PRIVLAB_EVIDENCE={str(there)!r} is not a folder of evidence; try book/evidence")
     if not (judged := ledger.judgements(options.lab)):
         raise ValueError(f"lab={options.lab!r} has no claim; give the two digits of a lab, such as 04")
     print(ledger.report.render(judged, options.format), end="")

@@ -70,7 +70,7 @@ def test_a_run_with_other_parameters_goes_on_in_a_folder_of_its_own(labs, tmp_pa
         ("run -p victm x", "parameter='victm' is not one of lab 00_start, which has profile, seed, device, victim"),
         ("run --jobs 0", "jobs=0 runs nothing"),
         ("run -p device tpu", "device='tpu' is not a device of the labs; try auto, cpu, cuda"),
-        ("run --out /dev/null", "[Errno 17] File exists: '/dev/null'"),
+        ("run --out /dev/null", "out='/dev/null' cannot be a folder to write in: File exists"),
         ("pair --labs /nowhere", "labs='/nowhere' holds no lab (NN_topic.py); run from the repository"),
         ("report --before /nowhere", "before='/nowhere' is not a folder of evidence; try book/evidence"),
         ("report --lab 77", "lab='77' has no claim; give the two digits of a lab"),

@@ -95,7 +95,11 @@ def reach(address: str) -> Any:
         from distributed import Client
 
         client = Client(address, timeout=10, set_as_default=False)
-        client.wait_for_workers(1, timeout=10)
+        try:
+            client.wait_for_workers(1, timeout=10)
+        except OSError:
+            client.close()
+            raise
         return client
     except (ImportError, OSError, TypeError, ValueError) as error:
         raise ConnectionError(

@@ -6,6 +6,7 @@ Each step takes each image with the same small chance, cuts its gradient to a no
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
@@ -41,6 +42,11 @@ class DP(Defence):
     epsilon: float
     delta: float
     clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, most in (("epsilon", math.inf), ("delta", 1.0), ("clip", math.inf)):
+            if not 0 < (value := getattr(self, name)) < most:
+                raise ValueError(f"{name}={value!r} is out of range; give a number above 0 and below {most:g}")
 
     def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
         _accountants()

@@ -106,6 +106,8 @@ def clipped(leak: Leak, norm: float) -> Leak:
 
     Source: Abadi et al. 2016, algorithm 1, where the gradient of each single image is cut like this.
     """
+    if not 0 < norm < math.inf:
+        raise ValueError(f"norm={norm} is no length to cut to; give a positive number, such as {leak.norm.item():.2g}")
     factor = (norm / leak.norm).clamp(max=1.0)
     return leak if factor == 1 else replace(leak, grads={name: g * factor.to(g) for name, g in leak.grads.items()})
 
@@ -116,6 +118,8 @@ def sparse(leak: Leak, share: float) -> Leak:
     share: of the numbers that are kept, above 0 and at most 1; rounded to whole numbers, one at least.
     Source: Zhu et al. 2019, section 5 (gradient compression as a defence).
     """
+    if not 0 < share <= 1:
+        raise ValueError(f"share={share} of the numbers cannot be kept; give one above 0 and at most 1, such as 0.1")
     sizes = torch.cat([g.abs().flatten() for g in leak.grads.values()])  # (numbers,)
     mask = torch.zeros_like(sizes, dtype=torch.bool)
     mask[sizes.topk(max(1, round(share * len(sizes)))).indices] = True
@@ -130,6 +134,8 @@ def low_bits(leak: Leak, bits: int) -> Leak:
     With few bits a tensor's small numbers become one level, which need not be 0.
     Source: Zhu et al. 2019, section 5 (low precision as a defence).
     """
+    if bits not in range(1, 17):
+        raise ValueError(f"bits={bits!r} is no number of bits; give 1 to 16, such as 8")
     return replace(leak, grads={name: _rounded(g, 2**bits - 1) for name, g in leak.grads.items()})
 
 

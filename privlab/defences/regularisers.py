@@ -7,6 +7,7 @@ channel and pays for each nat that gets through.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -61,6 +62,10 @@ class BiDO(Defence):
     a1: float
     a2: float
     sigma: float = 5.0
+
+    def __post_init__(self) -> None:
+        if not (self.a1 >= 0 and self.a2 >= 0 and 0 < self.a1 + self.a2 < math.inf):
+            raise ValueError(f"a1={self.a1!r}, a2={self.a2!r} are no defence; give 0 or more, such as 0.05 and 0.5")
 
     def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
         representations.stages(model)
@@ -118,6 +123,10 @@ class MID(Defence):
     penalises: ClassVar[bool] = True
     weight: float
     width: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.weight < math.inf or self.width < 1:
+            raise ValueError(f"weight={self.weight!r}, width={self.width!r} are no defence; give 0.01 and 64, say")
 
     def check(self, model: nn.Module, recipe: Recipe, images: int) -> None:
         representations.only_head(model)

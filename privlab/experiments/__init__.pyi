@@ -1,9 +1,9 @@
 from .loading import Evidence, load, run
 from .measuring import measure
-from .protocol import Experiment, Settings, Size, Values, experiment, find, names, profile
+from .protocol import Experiment, Size, experiment, find, names, profile
 from .trial import Trial, tiled
 
 __all__ = [
-    "Evidence", "Experiment", "Settings", "Size", "Trial", "Values",
+    "Evidence", "Experiment", "Size", "Trial",
     "experiment", "find", "load", "measure", "names", "profile", "run", "tiled",
 ]  # fmt: skip

@@ -77,7 +77,7 @@ def value(of: str | ast.expr, values: Mapping[str, Any]) -> Any:
 def ranges(compare: str) -> list[tuple[str, float, float]]:
     """What a comparison is about, for the eye: numbers such as psnr[a] - psnr[b], and between which two each is wanted."""
     found: dict[str, tuple[float, float]] = {}
-    for atom in atoms(parse(compare)):
+    for atom in (atom for atom in atoms(parse(compare)) if not isinstance(atom.ops[0], ast.Eq)):
         (left, more), (right, less) = map(_peeled, (atom.left, *atom.comparators))
         about = ast.unparse(ast.BinOp(left, ast.Sub(), right) if left and right else left or right)
         low, high = found.get(about, (-math.inf, math.inf))

@@ -109,13 +109,14 @@ def append(experiment: str, size: str, row: Repeat, root: Path | None = None) ->
     for name, value in row.values.items():
         if not (NAME.fullmatch(name) and math.isfinite(value)):
             raise ValueError(f"{name}={value!r} of repeat {row.repeat}: give a finite number, named as in psnr[a, b]")
-    _append(path(experiment, size, root), [row])
+    with _locked(file := path(experiment, size, root)):
+        _append(file, [row])
 
 
 def registrations(root: Path | None = None) -> list[Registration]:
     """All that was registered, in its order."""
     found = dict.fromkeys(_lines((root or folder()) / "registered.jsonl"))
-    return [Registration(**json.loads(line)) for line in found]
+    return [Registration(**json.loads(line)) for line in found if line]
 
 
 def register(entries: Iterable[Registration], root: Path | None = None) -> list[Registration]:
@@ -123,19 +124,21 @@ def register(entries: Iterable[Registration], root: Path | None = None) -> list[
 
     Raises ValueError for a further try that does not start behind every repeat that is registered or measured for its size.
     """
-    kept, new = registrations(root), list[Registration]()
-    for entry in entries:
-        about = (entry.experiment, entry.size)
-        earlier = [r for r in kept + new if (r.experiment, r.size) == about]
-        if any((r.digest, r.range) == (entry.digest, entry.range) for r in earlier):
-            continue
-        behind = 1 + max([*lines(*about, root=root), *(r.range[-1] for r in earlier)], default=-1)
-        if earlier and entry.first < behind:
-            where = f"{entry.experiment} at {entry.size}: first={entry.first} begins among repeats that are registered or measured"
-            raise ValueError(f"{where}; a further try begins at {behind} or behind it: Size(..., first={behind})")
-        new.append(replace(entry, attempt=len(earlier)))
-    if new:
-        _append((root or folder()) / "registered.jsonl", new)
+    file = (root or folder()) / "registered.jsonl"
+    with _locked(file):  # two at once would count one attempt for two tries
+        kept, new = registrations(root), list[Registration]()
+        for entry in entries:
+            about = (entry.experiment, entry.size)
+            earlier = [r for r in kept + new if (r.experiment, r.size) == about]
+            if any((r.digest, r.range) == (entry.digest, entry.range) for r in earlier):
+                continue
+            behind = 1 + max([*lines(*about, root=root), *(r.range[-1] for r in earlier)], default=-1)
+            if earlier and entry.first < behind:
+                where = f"{entry.experiment} at {entry.size}: first={entry.first} begins among repeats that are registered or measured"
+                raise ValueError(f"{where}; a further try begins at {behind} or behind it: Size(..., first={behind})")
+            new.append(replace(entry, attempt=len(earlier)))
+        if new:
+            _append(file, new)
     return new
 
 
@@ -143,9 +146,12 @@ def _lines(file: Path) -> list[bytes]:
     return file.read_bytes().splitlines() if file.exists() else []
 
 
-def _append(file: Path, rows: Iterable[Repeat | Registration]) -> None:
-    """Behind the lines that are there, of which a merge or a kill may have torn the last."""
+def _locked(file: Path) -> FileLock:
     shared_folder(file.parent)
-    with FileLock(file.with_name(f".{file.name}.lock"), mode=0o666):
-        added = [json.dumps(asdict(row), ensure_ascii=False).encode() for row in rows]
-        write_atomic(file, b"\n".join([*_lines(file), *added, b""]))
+    return FileLock(file.with_name(f".{file.name}.lock"), mode=0o666)
+
+
+def _append(file: Path, rows: Iterable[Repeat | Registration]) -> None:
+    """Behind the lines that are there, of which a merge or a kill may have torn the last; with the file `_locked`."""
+    added = [json.dumps(asdict(row), ensure_ascii=False).encode() for row in rows]
+    write_atomic(file, b"\n".join([*_lines(file), *added, b""]))

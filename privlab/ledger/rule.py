@@ -102,7 +102,7 @@ def _tested(atom: Any, tables: Sequence[Mapping[str, Any]], people: int) -> tupl
     if error := math.hypot(*errors):  # Welch and Satterthwaite; Student's own test for one experiment
         freedom = error**4 / sum(e**4 / (len(gap) - 1) for e, gap in zip(errors, gaps, strict=True))
         return float(stdtr(freedom, -mean / error)), float(stdtr(freedom, mean / error)), ""
-    if people and len(asked) == 1 and asked[0].partition("[")[0] in IN_PERCENT:
+    if people and asked in ([ast.unparse(left)], [ast.unparse(right)]) and asked[0].partition("[")[0] in IN_PERCENT:
         share, bar = (left, right) if isinstance(left, ast.Subscript) else (right, left)
         count, bar = value(share, means) * people / 100, value(bar, {}) / 100
         low, high = math.floor(count + TINY), math.ceil(count - TINY)  # whole people, to the side that says less

@@ -39,6 +39,8 @@ class Explorer(Live):
         begin = {name: values[0] for name, values in controls.items()} | dict(start or {})
         if strange := begin.keys() - controls.keys():
             raise ValueError(f"start has {sorted(strange)}, and the controls are {sorted(controls)}")
+        if wrong := [name for name, values in controls.items() if begin[name] not in values]:
+            raise ValueError(f"start has {begin[wrong[0]]!r} for {wrong[0]!r}, which is none of its values")
         self.start = tuple(list(values).index(begin[name]) for name, values in controls.items())
         self.settings = math.prod(map(len, controls.values()))
         self.controls = {name: _control(name, values, begin[name]) for name, values in controls.items()}

@@ -87,6 +87,8 @@ class Guess(Live):
         told: Any
         if self.options:
             wanted = {right} if isinstance(right, str) else set(right or ())
+            if strange := wanted - {*self.options}:
+                raise ValueError(f"right={sorted(strange)} is none of the options {self.options}")
             due = sorted(wanted, key=self.options.index)
             told, result = None if right is None else due, f"The answer: {_listed(due, 'and' if self.many else 'or')}."
         else:  # JSON has no infinite number

@@ -67,7 +67,7 @@ def execute(
         try:
             papermill.execute_notebook(
                 lab,
-                out,
+                str(out).replace("{", "{{").replace("}", "}}"),  # papermill takes it for a format
                 parameters=parameters,
                 kernel_name="python3",
                 kernel_manager_class=Kernel,

@@ -88,7 +88,8 @@ def pair(folder: Path, check: bool = False) -> list[Path]:
     made |= {path: text.encode() for path, text in _tables(folder.resolve().parent, shelf)}
     changed = sorted(path for path, content in made.items() if not path.exists() or path.read_bytes() != content)
     if check:
-        return [*changed, *(path for path in visible(folder, "**/*.ipynb") if path not in made)]
+        found = [*visible(folder, "*.ipynb"), *visible(folder, "deeper/*.ipynb")]
+        return [*changed, *(path for path in found if path not in made)]
     for path in changed:
         write_atomic(path, made[path])
     return changed
@@ -100,7 +101,9 @@ def _tables(root: Path, shelf: list[Lab]) -> Iterator[tuple[Path, str]]:
     for page in filter(Path.is_file, (readme, guide)):
         rows = ""
         for lab in (lab for lab in shelf if not lab.goes_deeper):
-            (question,) = _HEAD.findall(lab.text)
+            if not (found := _HEAD.search(lab.text)):
+                raise ValueError(f"{lab.path} has no head; begin it with '# NN · question'")
+            question = found[1]
             minutes, gb = lab.costs["class"]
             row = [lab.number, f"[{question}](labs/{lab.name}.ipynb)", f"{minutes:g} min, {gb:.1f} GB"]
             if page == guide:

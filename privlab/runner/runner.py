@@ -71,8 +71,10 @@ class Plan:
 
     def saved(self, lab: Lab) -> Result | None:
         """A lab's result in the folder of the run, if it fits the key."""
-        note = self.out / f"{lab.name}.json"
-        result = json.loads(note.read_text()) if note.exists() else {}
+        try:
+            result = json.loads((self.out / f"{lab.name}.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
         return result if self.key(lab).items() <= result.items() else None
 
 
@@ -113,7 +115,9 @@ def run(plan: Plan, shelf: Sequence[Lab]) -> list[str]:
     except KeyboardInterrupt:
         raise KeyboardInterrupt(kept) from None
     except BrokenProcessPool as death:
-        raise OSError(f"a lab's process died, as happens when memory runs out; {kept}") from death
+        raise OSError(
+            f"a lab's process died, as happens when memory runs out; fewer --jobs need less. {kept.capitalize()}"
+        ) from death
     from privlab.runner import screen  # not beside the labs in memory
 
     held = {lab.name: results.get(lab.name) or plan.saved(lab) for lab in shelf}

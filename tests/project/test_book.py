@@ -9,7 +9,9 @@ from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote
 
+import pytest
 import templates
+import vendor
 from bs4 import BeautifulSoup
 from colours import contrast
 
@@ -78,6 +80,15 @@ def test_every_file_that_a_page_loads_lies_in_the_book_and_no_link_is_dead(built
             dead += [] if there or (to.is_file() and to not in every) else [(page.path.name, link)]
     assert not dead
     assert (root / "_static/vendor/mathjax/tex-svg-full.js").exists(), "data_scripts/vendor.py says why not"
+
+
+def test_a_vendored_file_of_another_digest_is_not_used(tmp_path, monkeypatch):
+    version, _, files = vendor.PACKAGES["reveal.js"]
+    monkeypatch.setattr(vendor, "PACKAGES", {"reveal.js": (version, "0" * 64, files)})
+    monkeypatch.setenv("PRIVLAB_DATA", str(tmp_path / "data"))
+    with pytest.raises(ConnectionError, match="0" * 64):
+        vendor.fetch(tmp_path / "vendor")
+    assert not list(tmp_path.rglob("*.js"))
 
 
 def test_every_picture_has_words_and_every_page_a_language_and_a_title_of_its_own(built_book):

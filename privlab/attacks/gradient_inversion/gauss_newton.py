@@ -44,6 +44,10 @@ class GaussNewton(Search):
 
     passes: int = 240
 
+    def __post_init__(self) -> None:
+        if self.passes < LEAST:
+            raise ValueError(f"passes={self.passes}: give {LEAST} or more")
+
     @property
     def steps(self) -> int:  # type: ignore[override]
         """At most."""

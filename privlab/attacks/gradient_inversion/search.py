@@ -106,6 +106,9 @@ class GradientMatching(Named, Search):
             raise ValueError(f"terms: the names {names} repeat; a trace could not tell them apart")
         if min(self.steps, self.group) < 1:
             raise ValueError(f"steps={self.steps}, group={self.group}: give 1 or more steps and seeds")
+        for name, known in (("optimiser", [*OPTIMISERS]), ("derivative", ["exact", "auto"])):
+            if (value := getattr(self, name)) not in known:
+                raise ValueError(f"{name}={value!r} is not known here; try {known[0]!r} or {known[1]!r}")
 
     def without(self, *names: str) -> GradientMatching:
         """The same attack without these terms."""

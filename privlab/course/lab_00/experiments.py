@@ -3,7 +3,8 @@
 import torch
 
 from privlab.attacks.gradient_inversion.closed_form import patch_embedding
-from privlab.experiments import Size, Trial, Values, experiment, tiled
+from privlab.experiments import Size, Trial, experiment, tiled
+from privlab.experiments.protocol import Values
 
 NEEDED = ["pos_embed", "patch_embed.proj.weight"]
 

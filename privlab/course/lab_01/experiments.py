@@ -7,14 +7,17 @@ victim's images, as Carlini et al. 2022 have it; which ones says nothing about t
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
 from scipy.stats import spearmanr
 from torch import Tensor
 
+from privlab import data
 from privlab.attacks.membership_inference import network_based, signals
-from privlab.experiments import Settings, Size, Values, experiment
+from privlab.experiments import Size, experiment
+from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims import shadow_fleets
 from privlab.experiments.victims.shadow_fleets import LEAKS, PROOF, RECIPE, Answers, Draw, accuracy, by_network
 from privlab.metrics import roc
@@ -121,9 +124,14 @@ def one_level(
     arms = {f"images_{count}": (count, recipe) for count in counts}
     arms["mixed"] = mixed, {**recipe, "mixup": 0.8, "cutmix": 1.0}
     looks: dict[str, dict[str, dict[str, float]]] = {"resnet": {}, "swin": {}}
+    whole = shadow_fleets.draw(
+        repeat, 2 * max(counts), models, device=device
+    )  # no other repeat has any of these images
     for family, found in looks.items():
         for arm, (count, how) in arms.items():
-            block, of = shadow_fleets.draw(repeat, 2 * count, models, device=device), f"cifar10, {family}, {arm}"
+            n, of = 2 * count, f"cifar10, {family}, {arm}"
+            keep = data.in_out(n, models, whole.seed, pairs=True)
+            block = replace(whole, pixels=whole.pixels[:n], labels=whole.labels[:n], keep=keep, audited=n)
             said = shadow_fleets.answers(shadow_fleets.FAMILIES[families][family], block, how)
             known = dict(said.knows(of))
             yield from known.items()

@@ -18,7 +18,8 @@ from privlab.attacks import attribute_inference
 from privlab.attacks.attribute_inference import Score
 from privlab.data.attributes import Described
 from privlab.data.splits import FourWay
-from privlab.experiments import Settings, Size, Values, experiment
+from privlab.experiments import Size, experiment
+from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims.shadow_fleets import FAMILIES, RECIPE, Architecture, at_matched_gap
 from privlab.models import representations
 from privlab.training import RECIPES, shadow_models

@@ -11,7 +11,8 @@ from torch import nn
 
 from privlab import data, metrics
 from privlab.attacks.gradient_inversion import GaussNewton, label_recovery, presets
-from privlab.experiments import Settings, Size, Trial, Values, experiment, tiled
+from privlab.experiments import Size, Trial, experiment, tiled
+from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.trial import relative_residual
 from privlab.experiments.victims.batches import labels_read
 from privlab.experiments.victims.designs import matching

@@ -13,7 +13,8 @@ from torch import Tensor
 from privlab import metrics
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.defences import perturbation
-from privlab.experiments import Settings, Size, Trial, Values, experiment, tiled
+from privlab.experiments import Size, Trial, experiment, tiled
+from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims.april import victim
 from privlab.leak import Leak
 

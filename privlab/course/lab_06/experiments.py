@@ -14,7 +14,8 @@ from privlab.attacks.gradient_inversion import closed_form, label_recovery
 from privlab.attacks.gradient_inversion.schedules import constant, cosine
 from privlab.course.lab_06 import sense_of_place
 from privlab.course.lab_06.searches import FOUR, attack, fall, final, invert
-from privlab.experiments import Settings, Size, Trial, Values, experiment, tiled
+from privlab.experiments import Size, Trial, experiment, tiled
+from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims.april import OWN_DRAW, victim
 from privlab.experiments.victims.batches import CURVED, family, labels_read, lbfgs
 

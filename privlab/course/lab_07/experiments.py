@@ -104,7 +104,7 @@ def by_lbfgs(attack: GradientMatching, steps: int) -> GradientMatching:
         replace(term, value=objectives.relative_distance, weight=1.0) if term.name == "gradients" else term
         for term in attack.terms
     ]
-    return replace(attack, terms=tuple(terms), steps=steps, lr=1.0, optimiser="lbfgs", schedule=constant)
+    return replace(attack, terms=tuple(terms), steps=steps, lr=1.0, optimiser="lbfgs", schedule=constant, boxed=False)
 
 
 @experiment("gradvit.optimisers", on=partial(client, size=2))

@@ -15,7 +15,8 @@ from torch import Tensor, func, nn
 
 from privlab import data, metrics, models, training
 from privlab.attacks.gradient_inversion import GradientMatching, adaptive, closed_form, objectives
-from privlab.experiments import Settings, Size, Trial, Values, experiment, tiled
+from privlab.experiments import Size, Trial, experiment, tiled
+from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims import batches
 from privlab.experiments.victims.designs import matching
 

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from privlab import data, metrics
 from privlab.attacks.gradient_inversion import GaussNewton, adaptive, objectives, sensitivity
-from privlab.experiments import Settings, Size, Values, experiment, tiled
+from privlab.experiments import Size, experiment, tiled
+from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.trial import relative_residual
 from privlab.experiments.victims import designs
 from privlab.experiments.victims.designs import SCORES, DesignTrial, matching

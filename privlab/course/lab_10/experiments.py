@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from privlab import data
-from privlab.experiments import Settings, Size, Values, experiment, tiled
+from privlab.experiments import Size, experiment, tiled
+from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims import designs, shadow_fleets
 from privlab.experiments.victims.designs import SCORES, DesignTrial
 from privlab.experiments.victims.shadow_fleets import RECIPE

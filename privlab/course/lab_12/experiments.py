@@ -11,7 +11,8 @@ from privlab import data
 from privlab.attacks import model_inversion
 from privlab.attacks.model_inversion import evaluation, gans
 from privlab.defences import architecture, dp_sgd, regularisers
-from privlab.experiments import Settings, Size, Values, experiment, tiled
+from privlab.experiments import Size, experiment, tiled
+from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims import private_people
 from privlab.experiments.victims.private_people import DENSENETS, ORL, RESNETS, STAGE, People, Reconstruction, same
 from privlab.training import RECIPES, Recipe

@@ -15,7 +15,8 @@ from privlab.attacks.gradient_inversion import adaptive, closed_form, label_reco
 from privlab.attacks.membership_inference import signals
 from privlab.defences import dp_sgd, perturbation, updates
 from privlab.defences.updates import UpdateDefence
-from privlab.experiments import Settings, Size, Trial, Values, experiment, tiled
+from privlab.experiments import Size, Trial, experiment, tiled
+from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.trial import mean_photograph
 from privlab.experiments.victims import shadow_fleets
 from privlab.experiments.victims.private_people import if_stopped

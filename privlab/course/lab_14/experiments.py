@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from privlab.experiments import Size, Values, experiment
+from privlab.experiments import Size, experiment
+from privlab.experiments.protocol import Values
 from privlab.ledger import comparison, evidence, rule
 
 
