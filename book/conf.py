@@ -115,5 +115,3 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-signature", docstrings.signature)
     app.connect("html-page-context", finish_page)
     app.connect("html-collect-pages", claim_pages.collect)
-
-suppress_warnings = ["docutils"]  # of the summary of a name that is no function of ours

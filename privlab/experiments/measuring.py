@@ -91,8 +91,8 @@ def measure(
     if any(plan.missing for plan in listed):  # what cannot be written is not found out after hours
         shared_folder(Path(root))
         tempfile.TemporaryFile(dir=root).close()
-    if size != "smoke":  # where the range of a decorator moved on, it is a further try
-        evidence.register(registration(plan.experiment, size) for plan in listed if plan.missing)
+        if size != "smoke":  # where the range of a decorator moved on, it is a further try
+            evidence.register(registration(plan.experiment, size) for plan in listed if plan.missing)
     work = {
         f"{plan.experiment} {size} {n}": partial(repeat, plan.experiment, size, n, root, device)
         for plan in listed

@@ -6,10 +6,11 @@ refuted makes a claim not tested, one that is undecided inconclusive. Identities
 data, have to hold in every repeat of one experiment; all else is about means.
 """
 
-from collections import defaultdict, namedtuple
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -28,7 +29,14 @@ EVERY_REPEAT = {"train_acc", "train_accuracy", "training_accuracy"}  # needs abo
 # Registrations that are judged together, one an experiment, each with a row a repeat that is there, a column a name
 Try = Sequence[tuple[evidence.Registration, pd.DataFrame]]
 Shelf = Mapping[tuple[str, str], Try]  # (experiment, size) -> what was registered of it, the first try first
-Need = namedtuple("Need", "text state why")  # state: one of STATES.  why: by which numbers
+
+
+class Need(NamedTuple):
+    """A need of a claim, whether it "holds", "does not hold" or "is undecided", and by which numbers."""
+
+    text: str
+    state: str
+    why: str
 
 
 @dataclass(frozen=True)

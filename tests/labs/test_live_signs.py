@@ -56,5 +56,5 @@ def test_a_live_part_is_on_the_side_of_the_evidence(number, experiment):
     if not (judged := held(number, experiment)):
         assert experiment not in QUICK
         pytest.skip("the evidence at class decides no comparison of it alike")
-    live = experiments.run(experiment, "class", progress=False).table  # as a reader's notebook does it
+    live = experiments.run(experiment, "class").table  # as a reader's notebook does it
     assert is_met(judged, {name: array[0] for name, array in live.items()})
