@@ -1,8 +1,7 @@
 """Move every live control of a notebook to its ends, and say which callback raised there.
 
 What a callback of `interact` raises goes unseen in a headless run: the shell prints it into the widget's own output, and the cell counts
-as done. So for the length of a sweep the shell's way of showing an exception is replaced by one that keeps it. Buttons are left alone: some
-play a game or begin a search.
+as done. So for the length of a sweep the shell's way of showing an exception is replaced by one that keeps it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ EVERY = 12  # a selection with up to this many options is tried at each of them,
 
 
 def sweep() -> list[str]:
-    """Set every control to its ends (a selection to each option), and put each back as it was.
+    """Set every control to its ends (a selection to each option), click every button, and put each back as it was.
 
     Returns the names of those that were moved. Left alone: controls that are disabled or of class "no_sweep".
     Raises RuntimeError that names each control, the value, and the error, if a callback raised.
@@ -35,7 +34,7 @@ def sweep() -> list[str]:
             name, positions = getattr(control, "description", "") or type(control).__name__, _positions(control)
             for trait, value in positions:
                 try:
-                    setattr(control, trait, value)
+                    control.click() if trait == "click" else setattr(control, trait, value)
                 except Exception as error:  # what a callback of observe() raises comes straight through
                     caught.append(error)
                 at = getattr(control, "label", None) or value
@@ -51,6 +50,8 @@ def sweep() -> list[str]:
 
 def _positions(control: w.Widget) -> list[tuple[str, Any]]:
     """(trait, value) of each position to try, the present one last; empty for what is not a control."""
+    if isinstance(control, w.Button):
+        return [("click", "a click")]
     if labels := getattr(control, "_options_labels", ()):
         each = range(len(labels)) if len(labels) <= EVERY else (0, len(labels) - 1)
         return [("index", at) for at in (*each, control.index)]

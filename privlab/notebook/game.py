@@ -11,6 +11,7 @@ from typing import Any
 import ipywidgets
 
 from privlab.notebook import sheet
+from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.live import WRAP, Control, Live, button, turned
 
 
@@ -32,6 +33,8 @@ class Game(Live):
         self.words, self.sheet = ipywidgets.HTML(), ipywidgets.HTML()
         buttons = [button(word, ask, partial(self.answer, says), width="auto") for says, word in answers.items()]
         self.again = button("Play again", "The same rounds from the beginning", self.restart)
+        for each in (*buttons, self.again):
+            each.add_class(SKIP)  # a sweep of the controls must not play: the page is to show the first round
         self.row = ipywidgets.HBox(buttons, layout=WRAP)
         super().__init__([self.words, self.sheet, self.row, self.again])
         self._show()

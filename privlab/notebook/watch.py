@@ -22,6 +22,7 @@ from torch import Tensor
 from privlab import metrics
 from privlab.attacks.gradient_inversion.results import State
 from privlab.notebook import plots, sheet
+from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.live import WRAP, Control, Live, button, turned
 from privlab.notebook.plots.picture import COLOURS
 
@@ -67,13 +68,14 @@ class Watch(Live):
         """
         self.searches, self.truth, self.stride = searches, truth.detach().cpu(), stride
         self.images, self.text, self.failure = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.Output()
-        tips = {
+        tips = {  # a sweep clicks them in this order, so what follows Play stops it
             "Play": ("Go on until Pause; other cells can run meanwhile", self.play),
             "Pause": ("Stop here; Play and Step go on from here", self.pause),
             "Step": (f"Go on by {stride}, or to the end", self.step),
             "Restart": ("Begin again", self.restart),
         }
         *self.moves, again = (button(name, *tip, width="6em") for name, tip in tips.items())
+        again.add_class(SKIP)  # a page is to show how far the searches have come
         super().__init__([self.images, ipywidgets.HBox([*self.moves, again], layout=WRAP), self.text, self.failure])
         self.restart()
 

@@ -9,15 +9,17 @@ from privlab import ledger
 from privlab.course.lab_01.member_game import MemberGame
 from privlab.course.lab_11.line_up import LineUp
 from privlab.course.lab_14 import referee
+from privlab.notebook.control_sweep import sweep
 from privlab.notebook.game import Game, Round
 
 pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
 CLASSES = ["cat", "dog", "frog", "<ship>"]
 
 
-def test_an_answer_is_told_the_next_round_comes_and_the_end_counts():
+def test_an_answer_is_told_the_next_round_comes_the_end_counts_and_a_sweep_does_not_play(shell):
     rounds = [Round(f"<p>{n}</p>", n % 2, f"told {n}") for n in range(3)]
     game = Game(rounds, {0: "even", 1: "<odd>"}, "Which?")
+    assert sweep() == []
     page = game.page(5, 10**6)
     assert "<p>1</p><details><summary>Which? Look it up</summary>&lt;odd&gt;. told 1</details>" in page
     assert "Round 1 of 3" in game.words.value and game.sheet.value == "<p>0</p>" and game.again.layout.display == "none"

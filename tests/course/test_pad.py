@@ -10,6 +10,7 @@ from IPython.display import HTML
 from PIL import Image
 
 from privlab.course.lab_00 import pad
+from privlab.notebook.control_sweep import sweep
 
 pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests", "shell")
 CELLS = pad.CELLS
@@ -74,10 +75,9 @@ def test_a_photograph_is_cropped_upright_and_sent_until_one_draws_again_and_what
     assert "&lt;b&gt;.txt cannot be read as an image" in made.says.value
 
 
-def test_a_page_has_what_comes_back_and_an_error_of_the_function_is_said(made):
-    press(made, "Clear")
-    press(made, "Example")
-    assert made.text.value == pad.HOUSE and "Image 1." in made.page(5, 10**6)
+def test_a_sweep_moves_the_inks_and_clicks_every_button_and_an_error_of_the_function_is_said(made):
+    assert sweep() == ["ink", "Send", "Clear", "Example"]
+    assert len(made.sent) == 1 and made.text.value == pad.HOUSE and "Image 2." in made.page(5, 10**6)
     made.send = lambda image: 1 / 0
     with pytest.raises(ZeroDivisionError):
         made.hand_over()

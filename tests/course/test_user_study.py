@@ -16,6 +16,7 @@ from PIL import Image
 
 from privlab.course.lab_12 import user_study
 from privlab.course.lab_12.user_study import Board, Game, Study
+from privlab.notebook.control_sweep import sweep
 
 NAMES = ("no <defence>", "skip")
 pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
@@ -88,9 +89,10 @@ def test_a_click_after_the_time_is_no_answer_and_the_browser_knows_the_time(tmp_
     assert [(isinstance(choice, str), s) for choice, s in saved(tmp_path)] == [(False, 5), (True, 2), (False, 5)]
 
 
-def test_an_answer_that_cannot_be_kept_is_said(tmp_path, clock):
+def test_a_sweep_does_not_play_and_an_answer_that_cannot_be_kept_is_said(shell, tmp_path, clock):
     (tmp_path / "file").write_text("a file where the folder should be")
     g = Game(three(), tmp_path / "file" / "study")
+    assert sweep() == [] and g.children == (g.words, g.again)
     g.again.click()
     for _ in range(4):  # the last comes after the end
         answer(g, clock, "left")

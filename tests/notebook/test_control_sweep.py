@@ -27,14 +27,15 @@ def test_each_kind_of_control_goes_to_its_ends_and_back(control, expected):
     assert seen == expected and made.value == before
 
 
-def test_what_an_observer_raises_or_interact_swallows_is_found_with_its_place(shell):
+def test_what_an_observer_raises_or_interact_and_a_button_swallow_is_found_with_its_place(shell):
     before, clicked = shell.showtraceback, []
     w.Button(description="run").on_click(lambda button: clicked.append(button.description))
-    assert sweep() == [] == clicked
+    assert sweep() == ["run"] == clicked
     control = w.Dropdown(options=[("fine", 0), ("coarse", 1)], description="grain")
     control.observe(lambda change: [0][change["new"]], "value")
     w.interact(lambda k: 1 / (k - 5), k=(0, 5))
-    told = "grain at coarse: IndexError: list index.*k at 5: ZeroDivisionError"
+    w.Button(description="go").on_click(lambda button: {}["missing"])
+    told = "grain at coarse: IndexError: list index.*k at 5: ZeroDivisionError.*go at a click: KeyError: 'missing'"
     with pytest.raises(RuntimeError, match=told) as error:
         sweep()
     assert isinstance(error.value.__cause__, IndexError)  # its traceback shows the line

@@ -13,6 +13,7 @@ from jupyter_client.manager import start_new_kernel
 
 from privlab import metrics
 from privlab.attacks.gradient_inversion.results import State
+from privlab.notebook.control_sweep import sweep
 from privlab.notebook.watch import Watch as watch
 
 pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
@@ -108,6 +109,7 @@ def test_play_and_pause_between_any_two_states_and_one_plays_at_a_time(shell):
         other.finish()
         assert other.recognised == ["open"] and watch.playing is None
         alone.restart()
+        assert sweep() == ["Play", "Pause", "Step"]  # and leaves nothing running
         await asyncio.sleep(0.01)
         assert len(asyncio.all_tasks()) == 1  # the test's own
 
@@ -171,6 +173,7 @@ def test_pause_gets_through_while_it_plays_in_a_kernel_where_clicks_arrive_on_a_
 @pytest.mark.check  # ten seconds, of a kernel that the runner starts
 def test_a_headless_run_ends_although_a_search_plays_on(execute_lab):
     head = '# %% tags=["parameters"]\nprofile = "class"\nseed = 0\ndevice = "auto"\n\n# %% [markdown]\n# ## A search\n\n# %%\n'
+    kept_out = "for button in p.children[1].children:\n    button.add_class('no_sweep')\np.play()\np\n\n# %%\n"
     more = "import asyncio\nawait asyncio.sleep(0.5)\nprint('reached', p.states['one'].step > 10)"
-    found, kept = execute_lab(head + LAB.replace("100_000", "500") + "p.play()\np\n\n# %%\n" + more)
+    found, kept = execute_lab(head + LAB.replace("100_000", "500") + kept_out + more)
     assert found["error"] is None and found["controls"] == [] and "reached True" in kept and "data-frame=" in kept

@@ -12,6 +12,7 @@ from torch import Tensor
 from privlab import metrics
 from privlab.attacks.gradient_inversion.results import State
 from privlab.attacks.gradient_inversion.search import Stages
+from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.live import Control, Live, turned
 from privlab.notebook.watch import Watch
 
@@ -104,6 +105,8 @@ class ScheduleEditor(Live):
         if schedule not in self.watches:
             terms = {name: stages(*span) for name, span in zip(self.sliders, schedule, strict=True)}
             watched = self.watches[schedule] = Watch({FOUND: lambda: self.search(terms)}, self.truth, stride=1)
+            for control in watched.children[1].children:
+                control.add_class(SKIP)  # a search takes seconds: a sweep of the controls only moves the sliders
             watched.text.observe(lambda _: self._list(), "value")
         self.place.children = [self.watches[schedule]]
 

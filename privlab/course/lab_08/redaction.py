@@ -10,6 +10,7 @@ from torch import Tensor
 
 from privlab import metrics
 from privlab.notebook import sheet
+from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.live import WRAP, Control, Live, button, turned
 
 RECOGNISED = 0.5  # SSIM: above it an image is called recognised, as in lab 04
@@ -40,6 +41,7 @@ class Desk(Live):
         for control in (self.budget, *self.boxes.values()):
             control.observe(lambda _: self._count(), "value")
         self.send = button("Send the rest", "All attacks are run on what is sent", lambda: self.redact(self._struck()))
+        self.send.add_class(SKIP)  # a search takes seconds: too long for a sweep of the controls
         title = ipywidgets.HTML(sheet.paragraph("Tick what you strike out:"))
         rows = ipywidgets.HBox([*self.boxes.values()], layout=WRAP)
         super().__init__([self.budget, title, rows, self.words, self.send, self.sheet])

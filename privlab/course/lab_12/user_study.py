@@ -35,6 +35,7 @@ from torch import Tensor
 from privlab.compute.files import guarded, visible, write_atomic
 from privlab.ledger import papers
 from privlab.notebook import plots, sheet
+from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.live import WRAP, Live, button
 from privlab.notebook.plots import picture
 
@@ -172,6 +173,8 @@ class Game(Live):
         sides = [button(side, tip.format(side), partial(self.answer, side), width="50%") for side in SIDES]
         self.row = ipywidgets.HBox(sides, layout=WIDE)
         self.again = button("Start", "The same rounds from the beginning", self.restart)
+        for each in (*sides, self.again):
+            each.add_class(SKIP)  # a sweep of the controls must not play
         super().__init__([self.words, self.again])
 
     def restart(self) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from privlab import metrics
 from privlab.notebook import sheet
+from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.live import WRAP, Control, Live, button, turned
 
 TWO, BLUE, RED = "two players", "you are Blue", "you are Red"
@@ -47,6 +48,8 @@ class Duel(Live):
         send = button("Send the gradient", "Blue's defence is set", lambda: self.defend(self.defence.value))
         picks = [button(name, f"Red attacks: {name}", partial(self.attack, name), width="auto") for name in self.psnr]
         self.again = button("Play again", "From the first round on", self.restart)
+        for each in (self.mode, self.defence, send, *picks, self.again):
+            each.add_class(SKIP)  # a sweep of the controls must not play: the page is to show the first round
         self.blue = ipywidgets.HBox([self.defence, send], layout=WRAP)
         self.red = ipywidgets.HBox([ipywidgets.Label("Red:"), *picks], layout=WRAP)
         super().__init__()
