@@ -71,12 +71,11 @@ def peak_gb() -> float:
 def device(name: str = "auto", here: bool = True) -> str:
     """The torch device to compute on: "auto" is CUDA where torch has kernels for the card, else the CPU.  here, errors: see `check_device`.
 
-    From then on a GPU computes float32 as float32: left alone, cuDNN rounds what enters a convolution to TensorFloat-32's ten bits. A
-    gradient is compared to better than that, and a difference of two of them magnifies it. Under autocast nothing changes.
+    It calls `exact_float32`.
     """
     import torch
 
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    exact_float32()
     check_device(name, here)
     if name != "auto":
         return name
@@ -97,3 +96,13 @@ def check_device(name: str, here: bool = True) -> None:
 
         if int(match[1] or 0) >= (count := torch.cuda.device_count()):
             raise ValueError(f"device={name!r} is not on this machine, where torch sees {count} GPUs; try auto or cpu")
+
+
+def exact_float32() -> None:
+    """Have a GPU compute float32 as float32: left alone, cuDNN rounds what enters a convolution to TensorFloat-32's ten bits.
+
+    A gradient is compared to better than that, and a difference of two of them magnifies it. Under autocast nothing changes.
+    """
+    import torch
+
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False

@@ -156,7 +156,7 @@ def _attempt(name: str, call: Callable[[], None], deadline: float) -> tuple[str,
             return name, Taken()
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
-        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False  # as `machine.device` has it
+        machine.exact_float32()
         try:
             call()
             return name, None

@@ -35,6 +35,8 @@ class Normalise:
     def __post_init__(self) -> None:
         object.__setattr__(self, "mean", tuple(float(m) for m in self.mean))
         object.__setattr__(self, "std", tuple(float(s) for s in self.std))
+        if len(self.mean) != len(self.std) or min(self.std, default=0) <= 0:
+            raise ValueError(f"mean={self.mean}, std={self.std}: give one of each a channel, and a std above 0")
 
     def __call__(self, images: Tensor) -> Tensor:
         return (images - self._row(self.mean, images)) / self._row(self.std, images)

@@ -60,6 +60,7 @@ def deviations(leak: Leak, shares: Shares, relative: float, model: nn.Module = N
     An attacker may know it, since a defence should not have to be secret. They receive the noisy update alone, of expected squared norm
     (1 + relative^2) |g|^2: its deviations at relative / sqrt(1 + relative^2) are, but for chance, those that the client added.
     """
+    _check(relative)
     total, variances = math.fsum(shares.values()), dict.fromkeys(leak.grads, 0.0)
     if min(shares.values(), default=0) < 0 or not abs(total - 1) <= 1e-6:
         raise ValueError(f"shares={dict(shares)} add up to {total:g}; give each group 0 or more, and 1 together")
@@ -147,6 +148,7 @@ def _rounded(g: Tensor, steps: int) -> Tensor:
 
 def _own(leak: Leak, relative: float) -> dict[str, Tensor]:
     """The standard deviation of noise in proportion to each tensor's own norm."""
+    _check(relative)
     return {name: relative * g.norm() / g.numel() ** 0.5 for name, g in leak.grads.items()}
 
 
@@ -168,3 +170,8 @@ def _laplace(like: Tensor, generator: torch.Generator | None) -> Tensor:
     u = torch.rand(like.shape, generator=generator, device=device, dtype=torch.float64) - 0.5
     u = u.clamp(min=-0.5 + 2**-54)  # (-1/2, 1/2): the end itself would be infinite
     return -u.sign() * torch.log1p(-2 * u.abs()).div(2**0.5)
+
+
+def _check(relative: float) -> None:
+    if not 0 <= relative < math.inf:
+        raise ValueError(f"relative={relative} is no share of the gradient's norm; try 0.01")

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from privlab.data.sources import nearest
 from privlab.defences import perturbation
 from privlab.leak import Leak
 from privlab.models import parts
@@ -51,10 +52,20 @@ class UpdateDefence(Defence):
     by: str
     given: tuple[tuple[str, Any], ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.by not in WAYS:
+            raise ValueError(f"by={self.by!r} is no way to send an update{nearest(self.by, [*WAYS])}")
+        wanted = [name for name in signature(WAYS[self.by]).parameters if name not in ("leak", "model", "seed")]
+        if dict(self.given).keys() != {*wanted}:
+            got, give = ", ".join(dict(self.given)), ", ".join(wanted)
+            raise ValueError(f"{self.by} got {got or 'nothing'}; give {give or 'nothing'}")
+        given = {name: list(value) if isinstance(value, tuple) else value for name, value in self.given}
+        object.__setattr__(self, "given", tuple((name, given[name]) for name in wanted))  # one form for one defence
+
     def __call__(self, leak: Leak, model: nn.Module, seed: int | None = 0) -> Leak:
         """What the server receives in place of this leak.  seed: of the noise; None draws from torch's own generator.
 
-        Raises ValueError for a group or part that the model or the update lacks.
+        Raises ValueError for numbers out of range, and a group or part that the model or the update lacks.
         """
         way, about = WAYS[self.by], {"model": model, "seed": seed}
         return way(leak, **dict(self.given), **{k: v for k, v in about.items() if k in signature(way).parameters})
@@ -98,7 +109,7 @@ def sent(by: str, **settings: Any) -> UpdateDefence:
     """A defence of updates.
 
     by: of `WAYS`.  settings: of that function, such as relative, shares or norm. In a training, what is withheld is never learnt.
-    Raises KeyError for another way; when it is used, TypeError for settings that it lacks or misses.
+    Raises ValueError for another way, and settings that it lacks or misses; when it is used, for numbers out of range.
     Source: Zhu et al. 2019, section 5; Abadi et al. 2016, algorithm 1 (clipped, there each image's gradient); the parts withheld are those
     of Zhang et al. 2024, Table 6, and two more.
     """

@@ -10,6 +10,7 @@ import html
 import importlib
 import os
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def _of_words(told: dict[str, Any]) -> Check:
     return (one if isinstance(told["right"], str) else some)(told["right"], told["wrong"])
 
 
+@cache
 def reply(name: str) -> dict[str, Any]:
     """What replies.yaml has on an exercise; `because` is said after a right answer."""
     file = COURSE / f"lab_{name[:2]}" / "replies.yaml"

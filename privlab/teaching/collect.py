@@ -79,6 +79,8 @@ def content(path: Path) -> bytes:
 
 def _read(path: Path) -> NotebookNode:
     """A returned notebook.  Raises ValueError, in a few words, for anything else."""
+    if ".ipynb" not in path.name.lower():
+        raise ValueError("its name is not that of a notebook")
     text = content(path)
     try:
         with warnings.catch_warnings(action="ignore"):

@@ -112,8 +112,14 @@ def make(
     features: whether what enters the last layer is kept, too, after the same epochs; the first query has to be "image".
     weights: whether the model itself is kept after these epochs, too; of the last one it always is.
     defences: of all models, see `training.fit`.  device: "cpu", "cuda", or "cuda:1" (of several cards).
+    Raises ValueError for a model without members, and an epoch outside the recipe.
     """
     (pixels, labels), recipe = batches.pair(images), settled(recipe, device, defences)
+    if (members := int(keep.sum(1).min())) < 2:
+        raise ValueError(f"keep: a model would be trained on {members} images; give each row two members or more")
+    epochs = sorted({*at, recipe.epochs})
+    if epochs[0] < 1 or epochs[-1] > recipe.epochs:
+        raise ValueError(f"at={list(at)} leaves the training; give 1 to {recipe.epochs}, its epochs")
     settings: dict[str, Any] = {
         **store.environment(FORMAT, device),
         "model": {"name": name, "changes": {"num_classes": int(labels.max()) + 1, **model}},
@@ -123,11 +129,12 @@ def make(
         "images": [len(labels), store.digest(pixels, labels)],
         "keep": [len(keep), store.digest(keep)],
         "queries": list(queries),
-        "at": sorted({*at, recipe.epochs}),
+        "at": epochs,
     }
     extra = {"layers": [LAST] * features, "weights": weights, "defences": [each.settings() for each in defences]}
     settings |= {name: value for name, value in extra.items() if value}  # fleets without keep the name that they had
-    return Fleet(compute.Run("fleet", settings).path, settings, keep, pixels, labels, tuple(defences), str(device))
+    path = compute.Run("fleet", settings).path.absolute()
+    return Fleet(path, settings, keep, pixels, labels, tuple(defences), str(device))
 
 
 def train(fleet: Fleet, model: int) -> None:

@@ -34,6 +34,8 @@ def test_the_norm_of_the_noise_is_relative_to_the_gradients_and_its_tails(kind, 
         assert (noise.norm() / g.double().norm()).item() == pytest.approx(relative, rel=0.05)
         assert abs(noise.mean().item()) < 5 * relative * scale / g.numel() ** 0.5
         assert (noise.pow(4).mean() / noise.square().mean() ** 2).item() == pytest.approx(kurtosis, rel=0.1)
+    assert same(kind(clean, relative, seed=1).grads, noisy.grads)
+    assert not same(kind(clean, relative, seed=4).grads, noisy.grads)
 
 
 def twenty():
@@ -131,3 +133,17 @@ def test_shares_that_are_no_budget_and_parts_that_are_none_are_refused():
     for shares, why in (({"w": 0.5, "b": 0.4}, "add up to 0.9; give"), ({"stm": 1}, "'stm' is no part .* mean 'stem'")):
         with pytest.raises(ValueError, match=why):
             spread(update(2, -4, 5, 6), shares, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("defence", "bad", "message"),
+    [
+        (perturbation.clipped, 0, "norm=0 is no length to cut to; give a positive number, such as 9"),
+        (perturbation.sparse, 1.1, "share=1.1 of the numbers cannot be kept; give one above 0 and at most 1"),
+        (perturbation.low_bits, 17, "bits=17 is no number of bits; give 1 to 16, such as 8"),
+        (perturbation.gaussian, -0.1, "relative=-0.1 is no share of the gradient's norm"),
+    ],
+)
+def test_numbers_out_of_range(defence, bad, message):
+    with pytest.raises(ValueError, match=message):
+        defence(update(2, -4, 5, 6), bad)

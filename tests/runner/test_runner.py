@@ -47,6 +47,8 @@ def test_a_result_stands_for_the_same_source_package_evidence_and_parameters(mon
         assert made.saved(lab) is None
     write(labs, "00_lab", "2")
     assert made.saved(catalogue.Lab(lab.path)) is None
+    (out / "00_lab.json").write_bytes(b'{"lab": "0')  # of a full disk, or a kill
+    assert made.saved(lab) is None
 
 
 @pytest.fixture

@@ -214,7 +214,7 @@ def test_what_is_no_hand_in_is_named_and_the_newest_of_a_student_counts(tmp_path
     no_text = returned({ENOUGH: "'SIGN'"}).replace("SIGN", r"\ud800")
     hand_ins = {
         "00_start_here.ipynb": (returned(RIGHT), ": not taken, it names no student; put it into a folder"),
-        "ada/notes.docx": ("", unreadable),
+        "ada/notes.docx": ("", ": not taken, its name is not that of a notebook"),
         "cleo/deep.ipynb": ("[" * 100_000, unreadable),
         "dan/other.ipynb": (nbformat.writes(nbformat.v4.new_notebook()), ": not taken, it checks no exercise of a"),
         "eve/link.ipynb": ("", ": not taken, it is no plain file"),

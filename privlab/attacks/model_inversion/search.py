@@ -87,6 +87,10 @@ class ModelInversion:
     fitted: bool = False
     anchor: float = 0.0
 
+    def __post_init__(self) -> None:
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss={self.loss!r} is not known; there are {', '.join(map(repr, LOSSES))}")
+
     def run(
         self, model: nn.Module, generator: Generator, targets: Classes, seed: int = 0, ensemble: Models = ()
     ) -> Result:

@@ -124,9 +124,8 @@ def one_level(
     arms = {f"images_{count}": (count, recipe) for count in counts}
     arms["mixed"] = mixed, {**recipe, "mixup": 0.8, "cutmix": 1.0}
     looks: dict[str, dict[str, dict[str, float]]] = {"resnet": {}, "swin": {}}
-    whole = shadow_fleets.draw(
-        repeat, 2 * max(counts), models, device=device
-    )  # no other repeat has any of these images
+    # no other repeat has any of these images
+    whole = shadow_fleets.draw(repeat, 2 * max(counts), models, device=device)
     for family, found in looks.items():
         for arm, (count, how) in arms.items():
             n, of = 2 * count, f"cifar10, {family}, {arm}"

@@ -57,7 +57,7 @@ def gradient_share(model: nn.Module, leak: Leak, seed: int) -> float:
     assert leak.labels is not None
     noise = torch.randn(1, *leak.image_shape, generator=torch.Generator().manual_seed(seed))
     x = noise.to(next(model.parameters())).requires_grad_()
-    wanted = {name: model.get_parameter(name) for name in leak.grads}
+    wanted: dict[str, Tensor] = {name: model.get_parameter(name) for name in leak.grads}
     grads = derivatives.gradients(F.cross_entropy(model(x), leak.labels), wanted, create_graph=True)
     of_distance, of_position = (
         torch.autograd.grad(term(x, grads, leak), x, retain_graph=True)[0].norm().item()

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from privlab import data, metrics, training
 from privlab.attacks.gradient_inversion import GaussNewton, GradientMatching, Term, objectives, presets, search_spaces
-from privlab.attacks.gradient_inversion.schedules import constant, cosine
+from privlab.attacks.gradient_inversion.schedules import cosine
 from privlab.experiments.protocol import Size, Values, experiment
 from privlab.experiments.trial import Trial, mean_photograph, tiled
 from privlab.experiments.victims import batches as ground
@@ -104,7 +104,7 @@ def by_lbfgs(attack: GradientMatching, steps: int) -> GradientMatching:
         replace(term, value=objectives.relative_distance, weight=1.0) if term.name == "gradients" else term
         for term in attack.terms
     ]
-    return replace(attack, terms=tuple(terms), steps=steps, lr=1.0, optimiser="lbfgs", schedule=constant, boxed=False)
+    return lbfgs(steps, tuple(terms))
 
 
 @experiment("gradvit.optimisers", on=partial(client, size=2))

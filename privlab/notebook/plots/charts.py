@@ -222,7 +222,11 @@ def published(table: str, rows: Mapping[str, str], **where: str) -> dict[str, fl
     frame = ledger.papers.table(table)
     for column, value in where.items():
         frame = frame[frame[column] == value]
-    return {label: float(frame.loc[(frame == name).any(axis=1), "mean"].item()) for label, name in rows.items()}
+    found = {label: frame.loc[(frame == name).any(axis=1), "mean"] for label, name in rows.items()}
+    if wrong := [label for label, means in found.items() if len(means) != 1]:
+        several = f"{len(found[wrong[0]])} rows of {table} with {where} are called {rows[wrong[0]]!r}"
+        raise ValueError(f"{several}; name one, by {', '.join(frame.columns[:3])}")
+    return {label: float(means.item()) for label, means in found.items()}
 
 
 def evidence_lines(

@@ -16,13 +16,14 @@ from torch import Tensor, nn
 from privlab.leak import Leak
 
 Noise = float | Mapping[str, float] | None  # see `closed_form`
-BACKWARD = (
-    8  # error of a backward pass in units of its float format's eps; measured at 7 to 30 on ViTs of 4 to 12 blocks
-)
+# Error of a backward pass in units of its float format's eps; measured at 7 to 30 on ViTs of 4 to 12 blocks.
+BACKWARD = 8
 
 
 def relative(leak: Leak, noise: Noise) -> float:
     """Size of the errors in a leak's gradients over their own size; rounding for the wire adds eps / sqrt(12) of the number rounded."""
+    if not 0 <= share(noise) < math.inf:
+        raise ValueError(f"noise={noise} is no share of the gradient's size; try 0.01, or None if nothing is known")
     computed = max(torch.finfo(g.dtype).eps for g in leak.grads.values()) * BACKWARD
     return math.hypot(computed + torch.finfo(leak.precision).eps / 12**0.5, share(noise))
 
