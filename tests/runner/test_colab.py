@@ -40,7 +40,7 @@ def test_the_cell_installs_privlab_with_its_labs_and_evidence_and_leaves_torch_a
     own = Path(call(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     (own / "theirs.pth").write_text(f"{theirs}\n")
     call("git", "clone", "--quiet", "--shared", ROOT, repository)
-    call("git", "-C", repository, "branch", "-M", "main")
+    call("git", "-C", repository, "checkout", "-q", "-B", "main")
 
     address = f"file://{repository}"
     lab = pairing.notebook(ROOT / "labs/00_start_here.py", address)
