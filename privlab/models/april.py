@@ -20,6 +20,7 @@ class PlainBlock(nn.Module):
 
     def __init__(self, dim: int, num_heads: int, mlp_ratio: float = 4.0, qkv_bias: bool = True, **_: object) -> None:
         super().__init__()
+        # timm's: q, k, v = Q z, K z, V z (eq. 3), h = softmax(q k^T / sqrt(d)) v (eq. 4, the scale inside), W h (eq. 5)
         self.attn = Attention(dim, num_heads=num_heads, qkv_bias=qkv_bias)
         self.norm = nn.LayerNorm(dim)
         self.mlp = Mlp(dim, int(dim * mlp_ratio))

@@ -46,6 +46,8 @@ def group(model: nn.Module) -> dict[str, list[str]]:
 def names(model: nn.Module, *words: str) -> list[str]:
     """Parameters of one or more parts, in the model's order: leak.without(names(model, "stem", "norm")) withholds two of them.
 
+    To keep one part alone (Hatamizadeh et al. 2022, section 6.4.2, Table 5), withhold the other names; without the head's gradient a
+    leak needs its labels.
     words: of `WORDS`. "position" is a ViT's position embedding and the tokens that it adds to the patches', part of the stem; Swin's tables
         of relative position biases are not among them. "activation" is the layers whose output goes straight into an activation: the first
         of timm's MLPs, and a ResNet's norms in front of a ReLU, but for a block's last, which a shortcut is added to.
@@ -75,7 +77,7 @@ def blocks(model: nn.Module) -> list[str]:
 
 
 def depth(model: nn.Module, first: int, last: int) -> list[str]:
-    """Parameters of blocks `first` to `last`, counted from 1 and both included, as in Hatamizadeh et al. 2022, Table 4."""
+    """Parameters of blocks `first` to `last`, counted from 1 and both included, as in Hatamizadeh et al. 2022, 6.4.1, Table 4."""
     names = blocks(model)
     if not 1 <= first <= last <= len(names):
         raise ValueError(f"first={first}, last={last}: {type(model).__name__} has the blocks 1 to {len(names)}")

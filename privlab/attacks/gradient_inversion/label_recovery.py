@@ -49,6 +49,7 @@ def row_products(model: nn.Module, leak: Leak) -> Tensor:
 def row_minimum(model: nn.Module, leak: Leak) -> Tensor:
     """The rows that hold the most negative numbers, the lowest first (Hatamizadeh et al. 2022, eq. 2).
 
+    The paper's i runs over features and its j over classes; here a row i is a class.
     Right for one image if max_j f_j / -min_j f_j > max_i p_i / (1 - p_label), i other than the label; always on features >= 0.
     """
     return _smallest(_gradient(model, leak, "weight").amin(1), leak)

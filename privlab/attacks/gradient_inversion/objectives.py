@@ -1,4 +1,4 @@
-"""What an attack compares: each a function (normalised images, their gradients, leak) -> scalar, of the gradients that the leak holds."""
+"""Distances between gradients, the terms that `search.Term` weighs: each (normalised images, their gradients, leak) -> scalar."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLOOR = 1e-6  # of the whole gradient's norm: float32 knows no more
 
 
 def squared_distance(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
-    """Sum of squared differences over all gradients (Zhu et al. 2019, eq. 4; Lu et al. 2022, eq. 12; Zhang et al. 2024, 3.1.3)."""
+    """Sum of squared differences over all gradients (Zhu et al. 2019, eq. 4; Lu et al. 2022, eqs. 2 and 12; Zhang et al. 2024, 3.1.3)."""
     return torch.stack([F.mse_loss(grads[n], g, reduction="sum") for n, g in leak.grads.items()]).sum()
 
 

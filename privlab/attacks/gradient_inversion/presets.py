@@ -74,7 +74,9 @@ def tag(steps: int = 1500, scale: float = 0.1) -> GradientMatching:
 def april(steps: int = 1500, alpha: float = 1.0, distance: Objective = squared_distance) -> GradientMatching:
     """APRIL by optimisation (Lu et al. 2022, eq. 12, Algorithm 2): squared distance, and the position gradient's direction.
 
-    alpha: weight of the direction; the paper gives none.  distance: another than the paper's.  The box around [0, 1] is ours.
+    Line 3 is `label_recovery.row_products`, line 5 `search.starts`, lines 7 to 11 `Descent.evaluate`, line 12 `Descent._advance`.
+    alpha: weight of the direction; the paper gives none.  distance: another than the paper's.  The box around [0, 1] and the step that
+    falls along a cosine are ours.
     Where the leak misses the position's gradient, a warning says so, and DLG is left, as in the paper (section 4.2).
     """
     terms = (Term("gradients", 1.0, distance), Term("position", alpha, objectives.position_direction))
@@ -108,7 +110,7 @@ def gradinversion(steps: int = 20_000, prior: nn.Module | None = None, group: in
     The noise that the authors add in each step is left out.
     """
     distance, pixels = Term("gradients", 1e-3, layer_norms), Term("pixels", 1e-6, pixel_norm, of="images")
-    terms = (distance, *_statistics(0.1, prior), *_agreement(group), pixels, SMOOTH)
+    terms = (distance, *_statistics(0.1, prior), *_registration(group), pixels, SMOOTH)
     return GradientMatching(terms, steps, schedule=cosine, group=group)
 
 
@@ -127,14 +129,15 @@ def gradvit(
     image, size, relative: weight of the statistics, and how they are taken, see `priors.BatchNormStatistics`. The paper's 0.2 fits
     MoCo's ResNet-50; the statistics of EfficientNet-lite0 are a thousand times larger, and need another, or relative=True.
     """
-    late, halved = ((0.0, 0.0), (0.5, 1.0)), ((0.0, 1.0), (0.5, 0.5))
+    gamma = ((0.0, 1.0), (0.5, 0.5))  # eq. 5, over its alpha
+    upsilon = ((0.0, 0.0), (0.5, 1.0))  # eq. 6, over its alpha
     terms = (
-        Term("gradients", 4e-3, layer_norms, halved),
-        *_statistics(image, prior, late, size, relative),
-        Term("patches", 1e-4, priors.PatchJoints(patch), of="images"),
-        *_agreement(group),
-        Term("pixels", 1e-4, pixel_norm, of="images"),
-        SMOOTH,
+        Term("gradients", 4e-3, layer_norms, gamma),  # eq. 3
+        *_statistics(image, prior, upsilon, size, relative),  # eq. 4
+        Term("patches", 1e-4, priors.PatchJoints(patch), of="images"),  # alpha 1, eq. 8
+        *_registration(group),  # alpha 2, eqs. 9 and 10
+        Term("pixels", 1e-4, pixel_norm, of="images"),  # alpha 3, eq. 11
+        SMOOTH,  # alpha 3 as well, eq. 11
     )
     return GradientMatching(terms, steps, schedule=cosine, group=group)
 
@@ -160,5 +163,5 @@ def _statistics(weight: float, prior: nn.Module | None, stages: Stages = ALWAYS,
     return [Term("statistics", weight, priors.BatchNormStatistics(prior, *how), stages, of="images")]
 
 
-def _agreement(group: int) -> list[Term]:
+def _registration(group: int) -> list[Term]:
     return [] if group == 1 else [Term("registration", 1e-2, priors.Registration(), of="group")]

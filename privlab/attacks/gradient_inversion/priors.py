@@ -147,7 +147,8 @@ class Registration:
     """How far each of several searches is from what they agree on (Hatamizadeh et al. 2022, eqs. 9 and 10).
 
     Every member is aligned to the pixelwise mean of all, image by image; the consensus is the mean of the aligned members; the value
-    is each member's L2 distance to it, over its whole batch. Gradients reach the images through the member and through the consensus.
+    is each member's L2 distance to it, over its whole batch. Gradients reach the images through the member and through the consensus: the
+    paper does not say whether.
 
     align: "shift", by whole pixels: cross-correlation of the means over channels; "none". The paper aligns with RANSAC-Flow.
     Called with images (group, batch, channels, height, width); returns (group,).
@@ -156,8 +157,8 @@ class Registration:
     align: Literal["shift", "none"] = "shift"
 
     def __call__(self, images: Tensor, *_: object) -> Tensor:
-        consensus = self.aligned(images).mean(0)  # (batch, channels, height, width)
-        return vector_norm(images - consensus, dim=(1, 2, 3, 4))
+        consensus = self.aligned(images).mean(0)  # (batch, channels, height, width), eq. 9
+        return vector_norm(images - consensus, dim=(1, 2, 3, 4))  # eq. 10
 
     def aligned(self, images: Tensor) -> Tensor:
         """The members (group, batch, channels, height, width), each moved to where it fits their mean best."""

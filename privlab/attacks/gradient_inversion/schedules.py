@@ -1,4 +1,4 @@
-"""How the step length falls: the part of the run that is over, from 0 to 1 -> factor on the learning rate."""
+"""How the step length falls (weights of a loss: `search.Term`): the part of the run that is over, 0 to 1 -> factor on the learning rate."""
 
 import math
 

@@ -69,7 +69,7 @@ class Term(Named):
         return next(factor for part, factor in reversed(self.stages) if progress >= part)
 
     def weigh(self, progress: float) -> float:
-        """Its weight at this part of the run."""
+        """Its weight at this part of the run, such as Hatamizadeh et al. 2022, eqs. 5 and 6, give gradients and statistics."""
         glide = 1.0 if self.end is None else (self.end / self.weight) ** progress
         return self.weight * glide * self.factor(progress)
 
@@ -250,7 +250,7 @@ class Descent:
         return values, [d + t for d, t in zip(direct, through, strict=True)], [direct, through]
 
     def _derived(self, terms: Sequence[Term], variables: Tensors, grads: Gradients, by: Tensors) -> Evaluation:
-        """The terms' values (terms,), and the gradients of their weighted sum by some tensors."""
+        """The terms' values (terms,), and the gradients by some tensors of their weighted sum (Hatamizadeh et al. 2022, eq. 1)."""
         values = torch.stack([t.value(variables[0], grads, self.leak) for t in terms])
         total = self._weights(terms, values) @ values
         return values.detach(), list(torch.autograd.grad(total, by, materialize_grads=True))

@@ -36,7 +36,7 @@ def projection(model: VisionTransformer) -> tuple[Tensor, Tensor]:
 
 
 def known(model: VisionTransformer) -> Tensor:
-    """What enters the first block for a normalised image of zeros, (tokens, width): prefix tokens first."""
+    """What enters the first block for a normalised image of zeros, (tokens, width): prefix tokens first (the sum of eq. 10)."""
     patches = projection(model)[1].expand(model.patch_embed.num_patches, -1)  # (patches, width): the bias
     prefix = [t[0] for t in (model.cls_token, model.reg_token, getattr(model, "dist_token", None)) if t is not None]
     tokens = torch.cat([*prefix, patches]).detach().double()
@@ -90,15 +90,18 @@ def attention(model: VisionTransformer, leak: Leak, noise: Noise = None) -> Reco
         beside = "a norm or a shortcut stands beside attention, so Theorem 1 does not hold"
         warnings.warn(f"{beside}; try closed_form.patch_embedding", stacklevel=2)
 
-    dz = gradient(leak, model, "pos_embed")[0]  # (tokens, width)
+    dz = gradient(leak, model, "pos_embed")[0]  # (tokens, width), eq. 9: A of Algorithm 1, line 4
     weight = first.attn.qkv.weight.detach().double()  # (3 width, width)
     dweight = gradient(leak, model, QKV)  # (3 width, width)
     grey = known(model)  # what the tokens would be for a grey image; the solve is for the difference
     weights, bias = projection(model)
     size = weights.square().sum(1).mean().sqrt() * least_squares.pixel_size(leak)  # of W x
     relative = least_squares.relative(leak, noise)
-    right = (weight.T @ dweight - dz.T @ grey) / size  # (width, width)
+    right = (
+        weight.T @ dweight - dz.T @ grey
+    ) / size  # (width, width), eq. 8: b of line 5, whose sum over q, k, v the stacked rows make
     error = relative * least_squares.rms(dweight)
+    # line 6; rows are tokens already, so line 8 has nothing to transpose
     solved = least_squares.solve(dz.T, right, relative, error * weight.square().sum(0).mean().sqrt() / size)
     if model.embed_dim < len(dz):
         least_squares.warn(f"width {model.embed_dim} is below the {len(dz)} tokens: rank {solved.rank}")
