@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from awkward_networks import Tokens
 from torch import nn
 from weights import same
 
@@ -128,49 +129,12 @@ def test_missing_and_broken_gradients_are_named(small):
         leak["pos_embed"]
 
 
-class Tokens(nn.Module):
-    """A map behind a BatchNorm, read as tokens: the gradient arrives in an order of memory that PyTorch's CPU kernel misreads."""
-
-    def __init__(self):
-        super().__init__()
-        self.patches, self.norm, self.head = nn.Conv2d(3, 6, 8, stride=8), nn.BatchNorm2d(6), nn.Linear(6, 10)
-
-    def forward(self, x):
-        return self.head(self.norm(self.patches(x)).flatten(2).transpose(1, 2)).tanh().mean(1)
-
-
 @pytest.mark.parametrize("train", [True, False])
 def test_one_image_and_the_same_image_twice_have_one_gradient(train):
-    model = Tokens().train(train)
+    model = Tokens(3, 8, nn.BatchNorm2d(6), 10).train(train)
     one, two = (observe(model, images().repeat(n, 1, 1, 1), torch.tensor([3] * n)) for n in (1, 2))
     off = nn.utils.get_total_norm([two[n] - g for n, g in one.grads.items()])
     assert off / one.norm < 100 * torch.finfo(torch.float32).eps
-
-
-class Keeping(nn.Module):
-    """A bias of the logits that a layer computes from its weights, and keeps, as timm's LeViT does."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight, self.held = nn.Parameter(torch.arange(10.0) / 10), {}
-
-    def forward(self, x):
-        if "bias" not in self.held:
-            self.held["bias"] = self.weight.square()
-        return x.flatten(1)[:, :10] + self.held["bias"]
-
-
-@pytest.mark.parametrize("looked", [False, True])
-def test_what_a_layer_keeps_breaks_no_gradient_and_stays_with_the_layer(looked):
-    x, y, model = images(), torch.tensor([3]), Keeping()
-    if looked:
-        torch.autograd.grad(F.cross_entropy(model(x), y), model.weight)  # frees the graph
-    held, before = model.held, dict(model.held)
-    first, second = (observe(model, x, y).grads["weight"] for _ in range(2))
-    assert first.any() and torch.equal(first, second)
-    assert model.held is held and held.keys() == before.keys() and all(held[n] is before[n] for n in held)
-    loss = F.cross_entropy(x.flatten(1)[:, :10] + model.weight.square(), y)
-    torch.testing.assert_close(first, torch.autograd.grad(loss, model.weight)[0])
 
 
 def test_a_parameter_that_the_forward_pass_leaves_alone_sends_zeros():

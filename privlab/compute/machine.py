@@ -21,7 +21,7 @@ def settle_threads() -> None:
     """Set OMP_NUM_THREADS and GOMP_SPINCOUNT of this process, before it imports torch; what a user has set stays.
 
     As many threads as there are cores that nobody uses just now. They wait for each other by spinning: where one of them has no core, two
-    threads take several times as long as one. `make bench` has what this takes on a quiet machine, and on a crowded one ("threads").
+    threads take several times as long as one. book/benchmarks.md has what this takes on a quiet machine, and on a crowded one ("threads").
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)

@@ -10,22 +10,17 @@ import functools
 import math
 import time
 from statistics import median
-from timeit import timeit
 
 import pytest
 import torch
-import torch.nn.functional as F
-from torch.func import grad, jvp
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from privlab import data, metrics, models
 from privlab.attacks import gradient_inversion
 from privlab.attacks.gradient_inversion import GaussNewton, Term, objectives, priors
-from privlab.attacks.gradient_inversion.gauss_newton import SMOOTHNESS, Point, _Trajectory
+from privlab.attacks.gradient_inversion.gauss_newton import SMOOTHNESS
 from privlab.experiments.victims import batches
 from privlab.leak import observe
 from privlab.models import april, morph
-from privlab.models.forward import functional
 
 PASSES, REPEATS = 300, 3
 FIRST = 4  # photograph; the settings were chosen on 0 to 3
@@ -140,32 +135,3 @@ def test_equal_passes(net, table):
     for method, runs in found.items():
         row(table, f"PSNR after {PASSES:,} passes, {net}, {method}", runs)
     apart(table, PASSES, net, found)
-
-
-@pytest.mark.parametrize("net", list(PROMISED))
-def test_forward_mode_takes_longer(net, table):
-    """J v by a third backward pass, beside PyTorch's forward over reverse."""
-    model = PROMISED[net](seed=0)
-    leak = observe(model, *photographs(FIRST, 1))
-    parameters = dict(model.named_parameters())
-
-    def functional_problem(x):
-        def task(p):
-            return F.cross_entropy(functional(model)(p, x), leak.labels)
-
-        with sdpa_kernel(SDPBackend.MATH):
-            sent = grad(task)({n: p.detach() for n, p in parameters.items()})
-        return tuple(objectives.relative_differences(sent, leak))
-
-    x = torch.randn(1, *leak.image_shape, generator=torch.Generator().manual_seed(0))
-    v = torch.ones_like(x)
-    whole = _Trajectory(240, model, parameters, leak, None, 0, 0)
-    point = Point(whole, x)
-    ours, theirs = point.jvp(v)[:-2], jvp(functional_problem, (x,), (v,))[1]  # without those of the roughness
-    torch.testing.assert_close(ours, theirs, rtol=1e-2, atol=1e-4 * max(t.abs().max().item() for t in theirs))
-    ratios = []
-    for _ in range(7):
-        one, two = timeit(lambda: point.jvp(v), number=1), timeit(lambda: jvp(functional_problem, (x,), (v,)), number=1)
-        ratios.append(one / two)
-    what = f"J v by backward passes over forward mode, {net}"
-    table.row(what, ratios, "×", "below 1", median(ratios) < 1, "one thread, float32")

@@ -90,3 +90,13 @@ def test_the_solution_is_right_and_says_why_where_that_can_be_guessed_and_an_ope
     assert {checks.verify(name, answer).why for answer in (None, ...)} == {kit.OPEN}
     given = checks.verify(name, lambda *_: None)
     assert given.why.endswith(kit.OPEN) if callable(SOLUTIONS[name]) else not given.passed
+
+
+@pytest.mark.parametrize("name", SOLUTIONS)
+def test_an_answer_of_another_kind_is_told_so_and_not_that_its_code_stopped(name):
+    """It has no code. A string or a list may be one of words, and hears what these are."""
+    for form in (7.5, True, object(), b"x", {"a": 1}, np.zeros((2, 2))):
+        if not isinstance(form, type(SOLUTIONS[name])):
+            why = checks.verify(name, form).why
+            assert why and "stopped with" not in why
+            assert not callable(SOLUTIONS[name]) or why == f"Give a function; this is a {type(form).__name__}."

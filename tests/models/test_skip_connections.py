@@ -8,6 +8,7 @@ import timm
 import torch
 import torch.nn.functional as F
 from timm.models._efficientnet_blocks import InvertedResidual
+from timm.models.byobnet import RepVggBlock
 from timm.models.maxxvit import MaxxVitBlock
 from timm.models.resnet import BasicBlock, Bottleneck
 from torch import nn
@@ -131,11 +132,13 @@ def test_a_block_is_its_branch_and_k_of_its_shortcut(name, k, small):
             torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_first_quarter_of_a_vit_is_its_stage_and_keeps_its_mask(small):
-    model, x = small("vit_tiny_patch16_224"), torch.rand(2, 3, 32, 32)
+@pytest.mark.parametrize(("depth", "quarter"), [(1, 1), (7, 1), (12, 3)])
+def test_the_first_quarter_of_a_vit_is_its_stage_and_keeps_its_mask(depth, quarter):
+    """Rounded down, and never nothing."""
+    model, x = models.build("vit_cifar", 5, depth=depth, embed_dim=32, num_heads=2), torch.rand(2, 3, 32, 32)
     cut = scaled(model, 1)
     changed = [type(a) is not type(b) for a, b in zip(cut.blocks, model.blocks, strict=True)]
-    assert changed == [True] * 2 + [False] * 6
+    assert changed == [True] * quarter + [False] * (depth - quarter)
     torch.testing.assert_close(cut.forward_features(x, attn_mask=torch.zeros(17, 17)), cut.forward_features(x))
 
 
@@ -219,6 +222,23 @@ def test_folding_keeps_outputs_and_input_gradients_and_leaves_the_model(stirred)
     assert skip_connections.branches(folded) == {"3x3": 0, "1x1": 0, "identity": 0, "folded": blocks}
     assert not [m for m in folded.modules() if isinstance(m, nn.BatchNorm2d)]
     assert all(m.kernel_size == (3, 3) for m in folded.modules() if isinstance(m, nn.Conv2d))
+
+
+def test_a_block_of_one_channel_folded_by_hand():
+    """Koh et al. 2024, equations 4 to 7: each branch times gamma / sqrt(variance + eps), the 1x1 and the identity at the centre."""
+    block = RepVggBlock(1, 1, 3).double().eval()
+    for branch, scale in ((block.conv_kxk, 2.0), (block.conv_1x1, 3.0), (block, 5.0)):
+        norm = branch.identity if branch is block else branch.bn
+        norm.eps, norm.running_var[0], norm.running_mean[0] = 0.0, 4.0, 0.5
+        norm.weight.data.fill_(scale)
+        norm.bias.data.fill_(scale / 10)
+    block.conv_kxk.conv.weight.data.copy_(torch.arange(9.0).view(1, 1, 3, 3))
+    block.conv_1x1.conv.weight.data.fill_(7.0)
+    folded = skip_connections.fold(nn.Sequential(block))[0].reparam_conv
+    kernel = torch.arange(9.0) * 2 / 2  # gamma over the deviation, which is 2
+    kernel[4] += 7 * 3 / 2 + 5 / 2
+    assert folded.weight.flatten().tolist() == kernel.tolist()
+    assert folded.bias.item() == pytest.approx(0.2 + 0.3 + 0.5 - 0.5 * (2 + 3 + 5) / 2)
 
 
 def test_what_cannot_be_cut_is_told(small):

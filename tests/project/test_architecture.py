@@ -1,8 +1,10 @@
 """The house: a module is read in one sitting, imports take what they need, and no text names a module that is gone."""
 
 import json
+import os
 import pkgutil
 import re
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -36,6 +38,29 @@ def test_imports_bring_only_what_they_need():
     heavy = {"torch", "timm", "pandas", "scipy", "matplotlib", "IPython", "jupytext"}
     assert not brought("import privlab.__main__, privlab.compute.tasks") & heavy
     assert not brought("import privlab.runner.runner") & {"torch"}
+
+
+def test_an_import_that_the_house_forbids_breaks_its_contract(tmp_path):
+    """In a copy; the house as it is has `lint-imports` in `make test`."""
+    for path in (ROOT / "privlab").rglob("*.py"):
+        copy = tmp_path / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(path.read_text())
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    bad = {
+        "data/upward.py": "privlab.attacks.gradient_inversion.search",
+        "attacks/model_inversion/beside.py": "privlab.attacks.membership_inference.lira",
+        "course/lab_01/beside.py": "privlab.course.lab_02.checks",
+    }
+    for place, imported in bad.items():
+        (tmp_path / "privlab" / place).write_text(f"import {imported}\n")
+    command = [Path(sys.executable).parent / "lint-imports", "--no-cache"]
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": "."}, capture_output=True, text=True)
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 1 and said.count(" BROKEN ") == 4
+    for place, imported in bad.items():
+        importing = "privlab." + place.removesuffix(".py").replace("/", ".")
+        assert f"{importing} -> {imported} " in said
 
 
 @cache

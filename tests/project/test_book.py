@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote
 
+import benchmarks
 import pytest
 import templates
 import vendor
@@ -168,6 +169,11 @@ def test_the_reference_has_every_name_at_every_door(built_book):
         assert ".".join(stub.relative_to(ROOT).parent.parts) in {*documented, "privlab.attacks"}
     of_a_docstring = r"<li><p><strong>images, truth</strong>: ?\(batch, channels, height, width\)"
     assert re.search(of_a_docstring, text)
+
+
+def test_every_committed_measurement_has_its_table_on_a_page():
+    shown = re.findall(r"_generated/parts/(\w+)\.md", (ROOT / "book/benchmarks.md").read_text())
+    assert sorted(shown) == sorted(name for name, _ in benchmarks.tables(ROOT / "book/baselines"))
 
 
 def test_the_house_draws_every_room_and_the_reference_has_it():

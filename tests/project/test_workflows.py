@@ -3,12 +3,15 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+
+from privlab.__main__ import PARSER
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / ".github/workflows").glob("*.yml"))
@@ -37,6 +40,20 @@ def test_both_linters_are_content():
     assert done.returncode == 0, done.stdout
     zizmor = [BIN / "zizmor", "--offline", "--quiet", "--no-exit-codes", "--format=json", *FILES]
     assert json.loads(subprocess.run(zizmor, capture_output=True, text=True, check=True).stdout) == []
+
+
+def test_the_steps_of_the_workflows_are_commands_in_an_order_that_works():
+    """An environment comes first, the labs run before the book that shows them and the tests that look at them; see also test_readme.py."""
+    scripts = [step.get("run", "") for workflow in WORKFLOWS for step in steps(workflow)]
+    targets = re.findall(r"^make (\w+)", "\n".join(scripts), re.MULTILINE)
+    assert targets == ["env", "run", "run", "book", "check", "env", "env", "weekly"]
+    phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+    for target in phony:  # those of the guides, too
+        subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, check=True)
+    assert {*targets} <= {*phony}
+    called = re.findall(r"-m privlab (.*?)(?: 2?>.*| \|.*)?$", "\n".join(scripts), re.MULTILINE)
+    parsed = [PARSER.parse_args(shlex.split(words)).command for words in called]
+    assert parsed == ["run", "report", "report"]
 
 
 @pytest.mark.parametrize(("statuses", "end", "calls"), [([1, 1, 0], 0, 3), ([1, 1, 1, 1], 1, 4), ([2], 2, 1)])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from awkward_networks import Tokens
 from timm.data import Mixup
 from torch import nn
 from weights import same
@@ -61,22 +62,8 @@ def epochs(monkeypatch):
     return trained
 
 
-class Tokens(nn.Module):
-    """A map behind an InstanceNorm, read as tokens: a gradient that PyTorch's CPU kernel misreads where the batch is one image."""
-
-    def __init__(self):
-        super().__init__()
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            self.patches, self.norm = nn.Conv2d(1, 4, 2, stride=2), nn.InstanceNorm2d(4, affine=True)
-            self.head = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 3))
-
-    def forward(self, x):
-        return self.head(self.norm(self.patches(x)).flatten(2).transpose(1, 2)).tanh().mean(1)
-
-
 def test_a_step_on_one_image_is_that_on_the_same_image_twice():
-    once, twice = Tokens().double(), Tokens().double()
+    once, twice = (Tokens(1, 2, nn.InstanceNorm2d(4, affine=True), 3).double() for _ in range(2))
     for model, n in ((once, 1), (twice, 2)):
         recipe = Recipe(epochs=1, batch_size=n, lr=0.1, optimiser="sgd", weight_decay=0, schedule="constant")
         fit(model, recipe, (PIXELS[:1].repeat(n, 1, 1, 1), LABELS[:1].repeat(n)))

@@ -9,7 +9,7 @@ from torch.distributions import Normal
 
 from privlab import data
 from privlab.attacks.membership_inference import lira, signals
-from privlab.notebook.kit import OPEN, each, function, number
+from privlab.notebook.kit import OPEN, a_function, each, function, number
 
 
 def _ratio(victim: Tensor, inside: Tensor, outside: Tensor, correction: int = 1) -> Tensor:
@@ -74,6 +74,7 @@ def mended(given: tuple, signal: Callable = signals.margin) -> Tensor:
 
 
 def four_bugs(answer: Callable) -> Iterator[str]:
+    yield from a_function(answer)
     given, sure = fleet(gap=4.0), fleet(gap=80.0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
-from privlab.notebook.kit import function
+from privlab.notebook.kit import a_function, function
 
 
 def _small() -> nn.Sequential:
@@ -32,6 +32,7 @@ _values = function(
 
 
 def entering(answer: Callable) -> Iterator[str]:
+    yield from a_function(answer)
     yield from _values(lambda layer, x: answer(_small(), layer, x))
     model = _small()
     value = answer(model, "head", X.clone())

@@ -9,7 +9,7 @@ from torch import Tensor
 from privlab.attacks.gradient_inversion import objectives
 from privlab.leak import Leak
 from privlab.models.forward import Gradients
-from privlab.notebook.kit import function
+from privlab.notebook.kit import a_function, function
 
 
 def _two_gradients(length: float) -> tuple[Gradients, Gradients]:
@@ -97,6 +97,7 @@ sign = function(
 
 
 def push(answer: Callable) -> Iterator[str]:
+    yield from a_function(answer)
     first, second, points = torch.randn(3, 6, 6, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
     x, v = points[:2].view(2, 2, 3).clone()
     # As many as x, so that a transposed J fits too

@@ -9,10 +9,11 @@ from privlab.attacks.gradient_inversion import objectives
 from privlab.leak import Leak, observe
 from privlab.models import april as april_vit
 from privlab.models.forward import Gradients
-from privlab.notebook.kit import OPEN, function
+from privlab.notebook.kit import OPEN, a_function, function
 
 
 def twin(answer: Callable) -> Iterator[str]:
+    yield from a_function(answer)
     image = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(6))
     other = answer(image.clone())
     if other is None:

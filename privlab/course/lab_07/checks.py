@@ -9,7 +9,7 @@ from torch import Tensor
 
 from privlab.attacks.gradient_inversion import Term
 from privlab.attacks.gradient_inversion.priors import PatchJoints, Registration
-from privlab.notebook.kit import OPEN, function
+from privlab.notebook.kit import OPEN, a_function, function
 
 
 def _random(*shape: int, seed: int = 7) -> Tensor:
@@ -95,6 +95,8 @@ _counts = function(
 
 
 def counts(answer: Callable) -> Iterator[str]:
+    yield from a_function(answer)
+
     def in_order(gradient: Tensor, batch: int) -> Any:
         labels = answer(gradient, batch)
         return labels if labels is None else sorted(labels)

@@ -11,7 +11,7 @@ from privlab import metrics
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.leak import Leak, observe
 from privlab.models import april
-from privlab.notebook.kit import function
+from privlab.notebook.kit import a_function, function
 
 # fmt: off
 LAYERS = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
@@ -62,11 +62,13 @@ _of_all = function(
 
 
 def share(answer: Any) -> Iterator[str]:
+    yield from a_function(answer)
+
     def listed(grads: dict[str, Tensor], groups: dict[str, list[str]]) -> Any:
         shares = answer(grads, groups)
         return None if shares is None else [float(shares[part]) for part in groups]
 
-    return _of_all(listed)
+    yield from _of_all(listed)
 
 
 def _client() -> tuple[Any, Leak, Tensor]:

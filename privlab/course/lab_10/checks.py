@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from privlab.models.morph import PATTERNS
-from privlab.notebook.kit import function
+from privlab.notebook.kit import a_function, function
 
 # fmt: off
 MAPS = torch.tensor([[-2.0, -1.0, -0.2, 0.3, 0.9, 1.7, 2.6, 4.1]])
@@ -42,6 +42,7 @@ _blocks = function(
 
 
 def block(answer: Any) -> Iterator[str]:
+    yield from a_function(answer)
     yield from _blocks(lambda pattern: answer(MAPS.clone(), LAYERS, _shortcut, torch.relu, pattern))
 
 

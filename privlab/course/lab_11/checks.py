@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from privlab.attacks.model_inversion import evaluation, losses
-from privlab.notebook.kit import OPEN, function, in_turn, keeps
+from privlab.notebook.kit import OPEN, a_function, function, in_turn, keeps
 
 # fmt: off
 PICTURE = 0.5 + 0.4 * torch.arange(108).mul(1.7).sin().view(1, 3, 6, 6)
@@ -46,7 +46,7 @@ def _persuaded(answer: Callable[..., Any]) -> Iterator[str]:
             yield "With steps=1 your picture is the same as without: use the argument `steps`."
 
 
-convince = in_turn(_persuaded, keeps(network, PICTURE, TARGETS[0]))
+convince = in_turn(a_function, _persuaded, keeps(network, PICTURE, TARGETS[0]))
 
 # features and targets of reconstructions, features of photographs and who is on them
 LOGITS = torch.tensor([[0.5, 1, -1], [3, 2, 1], [1, 1, 1], [-2, -1, 2.5], [2.5, 3, 2], [0, 4, 4]])
@@ -137,4 +137,4 @@ _folded = function(
     },
     "Give two tensors, the new weight and the new bias: what multiplies one channel y, and what does the norm make of a y that is 0?",
 )
-fold = in_turn(lambda answer: _folded(_output(answer)), keeps(*LAYER))
+fold = in_turn(a_function, lambda answer: _folded(_output(answer)), keeps(*LAYER))

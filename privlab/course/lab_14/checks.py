@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, stdtr, stdtrit  # scipy.stats takes 2 s to import
 
-from privlab.notebook.kit import OPEN, each, function, in_turn, one
+from privlab.notebook.kit import OPEN, a_function, each, function, in_turn, one
 
 # fmt: off
 REPEATS = [(np.array(values), bar) for values, bar in (  # each slip turns a verdict in one of them at least
@@ -67,7 +67,7 @@ _several = function(
     },
     "Work out the limit for this n, and for the one before. Two repeats have one degree of freedom, and that can be enough.",
 )
-repeats = in_turn(_ends, _several)
+repeats = in_turn(a_function, _ends, _several)
 
 _letters = each(
     one("q", dict.fromkeys("prs", "Study A: look at the mean of public photographs. It sees no gradient; where do both attacks lie?")),

@@ -82,6 +82,19 @@ def test_slopes_are_right_and_finite_where_nothing_differs(value):
     assert all(s.isfinite().all() and s.abs().max() < 1e-12 for s in slopes)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_cosine_near_equality(dtype):
+    """Off by 1e-6 of the gradient at a right angle, the distance is 1e-12 / 2; float32 has no such number, and the right slope."""
+    sent = {"w": torch.tensor([[3.0, 0.0]], dtype=dtype), "b": torch.tensor([4.0], dtype=dtype)}  # of length 5
+    aside = {"w": torch.tensor([[0.0, 5e-6]], dtype=dtype), "b": torch.tensor([0.0], dtype=dtype)}
+    ours = {n: (g + aside[n]).requires_grad_() for n, g in sent.items()}
+    value = cosine_distance(None, ours, Leak(sent, 1, (1, 1, 1)))
+    slopes = torch.autograd.grad(value, list(ours.values()))
+    assert value.item() == pytest.approx(5e-13, abs=1e-15 if dtype is torch.float64 else 1e-6)
+    for slope, off in zip(slopes, aside.values(), strict=True):
+        torch.testing.assert_close(slope, off / 25, rtol=1e-4, atol=1e-12 if dtype is torch.float64 else 5e-8)
+
+
 def test_a_weight_of_zero_withholds(vit):
     model, leak = vit
     grads = {n: g + 0.1 for n, g in leak.grads.items()}

@@ -1,5 +1,6 @@
 """The search: its loop against one written by hand, chunks, groups and spaces, where it stops, that it goes on where it was left."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -103,6 +104,19 @@ def test_a_batch_in_chunks_gives_the_same_images(model, three, attack):
         assert torch.allclose(a.images, b.images, atol=1e-8)
         assert a.losses == pytest.approx(b.losses, rel=1e-5)  # L-BFGS divides by small differences
     assert whole[-1].evaluations == parts[-1].evaluations
+
+
+def test_a_late_term_is_lost_neither_in_the_loss_nor_in_the_score(model, leak):
+    """From half of the run on, at a weight that falls from .1 to .01: the loss has the weight of the moment, the score that of the end."""
+    late = Term("smoothness", 0.1, total_variation, ((0, 0), (0.5, 1)), end=0.01, of="images")
+    alone, both = (list(GradientMatching(terms, 8).search(model, leak)) for terms in ((COSINE,), (COSINE, late)))
+    assert [torch.equal(a.images, b.images) for a, b in zip(alone, both, strict=True)] == [True] * 5 + [False] * 4
+    for state in both[:4]:
+        assert math.isnan(state.score) and state.loss == state.losses["gradients"]
+    for state in both[4:]:
+        distance, rough = state.losses["gradients"], total_variation(leak.normalise(state.images)).item()
+        assert state.loss == pytest.approx(distance + 0.1 ** (1 + state.step / 8) * rough)
+        assert state.score == pytest.approx(distance + 0.01 * rough)
 
 
 def agree(x, *_):

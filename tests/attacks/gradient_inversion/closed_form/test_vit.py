@@ -49,7 +49,7 @@ def test_attention_on_architecture_a(photos, dtype, at_least):
     model = april.build("a").to(dtype)
     x, y = photos.one(2)
     recovery = closed_form.attention(model, observe(model, x, y))
-    assert psnr(recovery.images, x) > at_least and recovery.rank == recovery.unknowns == 17
+    assert psnr(recovery.images, x) > at_least and (recovery.rank, recovery.unknowns, recovery.hidden) == (17, 17, 0)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,10 @@ def test_narrow_models_warn_with_the_rank(photos):
     narrow, wider = (april.build("b", patch_size=4, width=width, depth=2).double() for width in (48, 80))
     leak = observe(narrow, *photos.one(0))
     with pytest.warns(UserWarning, match="width 48 is not above the 64 patches: rank 47"):
-        closed_form.patch_embedding(narrow, leak)
+        assert closed_form.patch_embedding(narrow, leak).hidden == 64 - 47
+    bare = april.build("a", width=12, depth=2).double()
+    with pytest.warns(UserWarning, match="width 12 is below the 17 tokens: rank 12"):
+        assert closed_form.attention(bare, observe(bare, *photos.one(0))).hidden == 17 - 12
     with pytest.raises(ValueError, match="width 48 leaves no equation beside 65 tokens"):
         closed_form.subspace(narrow, leak)
     with pytest.warns(UserWarning, match="width 80 less 65 tokens leaves 14 equations for the 48 pixels"):
