@@ -4,8 +4,6 @@ Those of lab 04 lie in privlab/course/lab_04: that of exercise "04.cosine" is `c
 answered by words or letters, with all that is said of them, and says why what is right is right.
 """
 
-from __future__ import annotations
-
 import html
 import importlib
 import os

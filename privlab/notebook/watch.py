@@ -4,8 +4,6 @@ A search is an iterator of states, so whoever holds it decides when it goes on. 
 state, lets whatever waits there (a click on Pause, another cell) have its turn, and takes the next.
 """
 
-from __future__ import annotations
-
 import asyncio
 import html
 import math
@@ -54,7 +52,7 @@ class Watch(Live):
     By the names of the searches, `states` has where each stands, and `ways` how it came there; the last frame of a way is on show.
     """
 
-    playing: ClassVar[Watch | None] = None  # one at most: two would slow each other down
+    playing: ClassVar["Watch | None"] = None  # one at most: two would slow each other down
     task: asyncio.Task[None]  # of what plays
     error: Exception | None = None
     settings = FRAMES

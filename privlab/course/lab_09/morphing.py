@@ -1,7 +1,5 @@
 """One slider from ResNet-50 to ConvNeXt-T: the block of each step, its parameters, and what a search found behind it."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """Switches between a ResNet's way and a ConvNeXt's: the network that they make, and what a search found behind it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Be the referee: rule on a claim from its dots alone, then see what the ledger's rule says of the same dots."""
 
-from __future__ import annotations
-
 import html
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Blocks of a network as stacks of boxes, with what changed marked in words and by an outline, and beside them what a search found."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Collection, Mapping, Sequence

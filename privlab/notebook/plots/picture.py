@@ -4,8 +4,6 @@ A figure that cannot be read aloud is missing for some readers, so each function
 lines differ in marker and dash too, and a heat map prints its numbers.
 """
 
-from __future__ import annotations
-
 import io
 import textwrap
 from collections.abc import Mapping, Sequence
