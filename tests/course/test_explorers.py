@@ -47,8 +47,8 @@ def test_a_step_has_the_facts_of_the_papers_network_says_what_is_gone_and_frames
     assert "Here it begins." in pages[1]
     assert "gone: GELU, GELU" in pages[10] and "<strong>new" not in pages[10]
     assert "the stem" in pages[8] and "gone: ReLU, maximum of 3 x 3, stride 2" in pages[8]
-    psnr = metrics.psnr(morph.found[10], TRUTH).item()
-    assert f"found: SSIM {morph.ssim[10]:.2f}, {psnr:.1f} dB" in pages[10]
+    ssim, psnr = (metric(morph.found[10], TRUTH).item() for metric in (metrics.ssim, metrics.psnr))
+    assert f"found: SSIM {ssim:.2f}, {psnr:.1f} dB" in pages[10] and f'<meter value="{ssim}" max="1.0"' in pages[10]
     assert all(page.count("▲") == 1 and page.count("<img") == page.count(' alt="') == 2 for page in pages.values())
 
 

@@ -10,7 +10,7 @@ from IPython.display import HTML
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from privlab import metrics, models
+from privlab import models
 from privlab.notebook.explore import Explorer
 from privlab.notebook.plots.architecture_drawing import BLOCK, PLACES, bar, panel, stack, thumbs
 
@@ -39,12 +39,11 @@ def facts(step: int) -> Facts:
 
 
 class Morph(Explorer):
-    """The slider.  ssim: how near each image comes to the photograph, by step."""
+    """The slider."""
 
     def __init__(self, found: Mapping[int, Tensor], truth: Tensor) -> None:
         """found: step, 1 (ResNet-50) to 14 (ConvNeXt-T) in order -> image, (1, 3, height, width) in [0, 1].  truth: the photograph."""
         self.found, self.truth = {step: image.cpu() for step, image in found.items()}, truth.cpu()
-        self.ssim = {step: metrics.ssim(image, self.truth).item() for step, image in self.found.items()}
         super().__init__(self._step, above=thumbs(self.found.values()), step=tuple(found))
 
     def _step(self, step: int) -> HTML:
@@ -53,11 +52,7 @@ class Morph(Explorer):
         name, change = html.escape(design.name), html.escape(design.change or "Here it begins")
         title = f"<p><strong>{step} of {len(models.morph.STEPS)}: {name}.</strong> {change}.</p>"
         most = [max(column) for column in zip(*(facts(n)[:2] for n in self.found), strict=True)]
-        bars = [
-            bar("parameters", told.parameters, most[0], f"{told.parameters:.1f} million"),
-            bar("multiplications", told.multiplications, most[1], f"{told.multiplications:.0f} million"),
-            bar("SSIM", self.ssim[step], 1.0, f"{self.ssim[step]:.2f}"),
-        ]
-        score = f"SSIM {self.ssim[step]:.2f}, {metrics.psnr(self.found[step], self.truth).item():.1f} dB"
+        size = bar("parameters", told.parameters, most[0], f"{told.parameters:.1f} million")
+        work = bar("multiplications", told.multiplications, most[1], f"{told.multiplications:.0f} million")
         layers = stack({SHOWN[min(place)]: (before.layers[place], told.layers[place])})
-        return panel(step, len(self.found), self.found[step], self.truth, score, layers, bars, title)
+        return panel(step, len(self.found), self.found[step], self.truth, layers, size + work, title)
