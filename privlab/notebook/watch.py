@@ -183,10 +183,8 @@ class Watch(Live):
         """Where it stands; a single search tells its losses, too, and several who is recognised."""
         states = [*self.states.values()]
         yield f"step {min(state.step for state in states)}"
-        if self.error:
-            yield f"stopped by {type(self.error).__name__}, see below"
-        else:
-            yield "playing" if Watch.playing is self else "ended" if self.ended else "paused"
+        stands = "playing" if Watch.playing is self else "ended" if self.ended else "paused"
+        yield f"stopped by {type(self.error).__name__}, see below" if self.error else stands
         if len(states) > 1:
             yield f"SSIM above {BAR:g}: {', '.join(self.recognised) or 'none yet'}"
         else:
