@@ -10,7 +10,7 @@ from IPython.display import HTML
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from privlab import models
+from privlab import metrics, models
 from privlab.notebook.explore import Explorer
 from privlab.notebook.plots.architecture_drawing import BLOCK, PLACES, bar, panel, stack, thumbs
 
@@ -39,11 +39,12 @@ def facts(step: int) -> Facts:
 
 
 class Morph(Explorer):
-    """The slider."""
+    """The slider.  ssim: how near each image comes to the photograph, by step."""
 
     def __init__(self, found: Mapping[int, Tensor], truth: Tensor) -> None:
         """found: step, 1 (ResNet-50) to 14 (ConvNeXt-T) in order -> image, (1, 3, height, width) in [0, 1].  truth: the photograph."""
         self.found, self.truth = {step: image.cpu() for step, image in found.items()}, truth.cpu()
+        self.ssim = {step: metrics.ssim(image, self.truth).item() for step, image in self.found.items()}
         super().__init__(self._step, above=thumbs(self.found.values()), step=tuple(found))
 
     def _step(self, step: int) -> HTML:
