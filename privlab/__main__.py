@@ -158,10 +158,7 @@ def pair(options: Namespace) -> int:
     return int(options.check and bool(changed))
 
 
-@command(
-    option("address", "https://github.com/OWNER/NAME, or none to take it out (default: show it)", nargs="?"),
-    LABS,
-)
+@command(option("address", "https://github.com/OWNER/NAME, or none to take it out (default: show it)", nargs="?"), LABS)
 def address(options: Namespace) -> None:
     """Set the repository's address, and all that follows from it: buttons, the cell for Colab, the citation."""
     root = options.labs.resolve().parent

@@ -4,8 +4,6 @@ Those of lab 04 lie in privlab/course/lab_04: that of exercise "04.cosine" is `c
 answered by words or letters, with all that is said of them, and says why what is right is right.
 """
 
-from __future__ import annotations
-
 import html
 import importlib
 import os
@@ -40,9 +38,8 @@ class Outcome:
         colour, mark = ("#0072b2", "&#10003;") if self.passed else ("#b35900", "&#8635;")
         told = html.escape(str(replace(self, because="")))
         folded = f"<details><summary>Why</summary>{html.escape(self.because)}</details>" * bool(self.because)
-        return (
-            f'<div role="status" style="border-left:4px solid {colour};padding-left:.7em">{mark} {told}{folded}</div>'
-        )
+        look = f"border-left:4px solid {colour};padding-left:.7em"
+        return f'<div role="status" style="{look}">{mark} {told}{folded}</div>'
 
 
 def of(name: str) -> Check:

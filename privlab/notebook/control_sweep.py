@@ -4,8 +4,6 @@ What a callback of `interact` raises goes unseen in a headless run: the shell pr
 as done. So for the length of a sweep the shell's way of showing an exception is replaced by one that keeps it.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

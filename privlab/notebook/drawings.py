@@ -4,8 +4,6 @@ A drawing is SVG inside the page, so its letters and lines have the colour of th
 unit is a pixel, and on a wider page it grows by a quarter. Colour is never the only cue: words and outlines say the same.
 """
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 from pathlib import Path
 

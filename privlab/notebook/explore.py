@@ -1,7 +1,5 @@
 """A function whose arguments become controls, drawn again at each change; a headless run draws beforehand what time and room allow."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import time

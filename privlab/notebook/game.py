@@ -1,7 +1,5 @@
 """A game in rounds: what is shown, buttons to answer with, and the score at the end; on a page, the rounds with their answers folded."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass

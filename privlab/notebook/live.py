@@ -4,8 +4,6 @@ What a widget shows without a kernel is known only at the end of a run, since la
 `leave_pages` puts HTML beside each widget that the lab has shown: controls, and a frame for each setting that was drawn beforehand.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import html

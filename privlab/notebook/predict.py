@@ -5,8 +5,6 @@ and time, and what was right once it was compared. Where the notebook has no nam
 cannot be written to, the lab goes on without. On a page without a kernel a prediction is a form.
 """
 
-from __future__ import annotations
-
 import contextlib
 import html
 import json

@@ -1,7 +1,5 @@
 """Sentences whose numbers come from what was measured, shown as Markdown: in a notebook as in the book."""
 
-from __future__ import annotations
-
 import math
 import numbers
 from string import Formatter

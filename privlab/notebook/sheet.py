@@ -1,7 +1,5 @@
 """Pieces of HTML: paragraphs, and images with words below them, in rows that a narrow page breaks."""
 
-from __future__ import annotations
-
 import base64
 import html
 import io

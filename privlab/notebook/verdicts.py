@@ -1,18 +1,12 @@
 """Claims beside what was measured, as a notebook shows them: verdict first, the most asked of them, the others folded."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
 from privlab import ledger  # whose parts are loaded when they are used: a lab begins with this module
 from privlab.ledger.comparison import NAME, names
-
-if TYPE_CHECKING:
-    from privlab.ledger.judging import Judgement
 
 SHOWN = 8  # rows of a table; the others are folded
 FIGURES = 4  # numbers of ours in a row; all of them are in its fold
@@ -29,7 +23,7 @@ WORDS = {word: word.upper() for word in INITIALS.split()} | {
 }  # fmt: skip
 
 
-def verdicts(lab: str, first: int = SHOWN) -> Verdicts:
+def verdicts(lab: str, first: int = SHOWN) -> "Verdicts":
     """Every claim of a lab ("04") with the paper's number, ours, and the verdict from the committed evidence.
 
     first: how many are shown; the others are folded.
@@ -46,7 +40,7 @@ class Verdicts:
     """Claims beside what was measured: a table in HTML, and in a terminal what `report` prints.  first: how many rows are not folded."""
 
     title: str
-    judgements: Sequence[Judgement]
+    judgements: "Sequence[ledger.judging.Judgement]"
     first: int = SHOWN
 
     def __repr__(self) -> str:
@@ -67,13 +61,13 @@ class Verdicts:
         return f'<div style="max-width:700px">{"".join(parts)}<p><small>{GUIDE}.</small></p></div>'
 
 
-def _table(judgements: Sequence[Judgement], caption: str = "") -> str:
+def _table(judgements: "Sequence[ledger.judging.Judgement]", caption: str = "") -> str:
     head = f'<th scope="col" style="{CELL};width:9.8em">verdict</th><th scope="col" style="{CELL}">claim</th>'
     rows = "".join(map(_row, judgements))
     return f'<table style="{TABLE}">{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
 
 
-def _row(j: Judgement) -> str:
+def _row(j: "ledger.judging.Judgement") -> str:
     report, claim = ledger.report, j.claim
     told, _, scope = report.verdict(j).partition(", ")
     source = f"the paper ({claim.where}): {plain(report.printed(claim))}"
@@ -91,7 +85,7 @@ def _row(j: Judgement) -> str:
     )
 
 
-def _compared(judgement: Judgement) -> str:
+def _compared(judgement: "ledger.judging.Judgement") -> str:
     """What was measured of the names in the comparison, the first few of them, and how many repeats."""
     mine = [figure for figure in judgement.ours if figure.name in names(judgement.claim.compare)]
     if not mine:

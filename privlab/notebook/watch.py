@@ -4,8 +4,6 @@ A search is an iterator of states, so whoever holds it decides when it goes on. 
 state, lets whatever waits there (a click on Pause, another cell) have its turn, and takes the next.
 """
 
-from __future__ import annotations
-
 import asyncio
 import html
 import math
@@ -54,7 +52,7 @@ class Watch(Live):
     By the names of the searches, `states` has where each stands, and `ways` how it came there; the last frame of a way is on show.
     """
 
-    playing: ClassVar[Watch | None] = None  # one at most: two would slow each other down
+    playing: ClassVar["Watch | None"] = None  # one at most: two would slow each other down
     task: asyncio.Task[None]  # of what plays
     error: Exception | None = None
     settings = FRAMES
@@ -185,10 +183,8 @@ class Watch(Live):
         """Where it stands; a single search tells its losses, too, and several who is recognised."""
         states = [*self.states.values()]
         yield f"step {min(state.step for state in states)}"
-        if self.error:
-            yield f"stopped by {type(self.error).__name__}, see below"
-        else:
-            yield "playing" if Watch.playing is self else "ended" if self.ended else "paused"
+        stands = "playing" if Watch.playing is self else "ended" if self.ended else "paused"
+        yield f"stopped by {type(self.error).__name__}, see below" if self.error else stands
         if len(states) > 1:
             yield f"SSIM above {BAR:g}: {', '.join(self.recognised) or 'none yet'}"
         else:

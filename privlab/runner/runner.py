@@ -66,8 +66,7 @@ class Plan:
 
     def key(self, lab: Lab) -> dict[str, Any]:
         """What a saved result must agree in to stand for this run of a lab."""
-        about = {"package": package(), "evidence": measured(), "parameters": self.parameters}
-        return {"source": lab.digest, **about}
+        return dict(source=lab.digest, package=package(), evidence=measured(), parameters=self.parameters)
 
     def saved(self, lab: Lab) -> Result | None:
         """A lab's result in the folder of the run, if it fits the key."""
@@ -115,9 +114,8 @@ def run(plan: Plan, shelf: Sequence[Lab]) -> list[str]:
     except KeyboardInterrupt:
         raise KeyboardInterrupt(kept) from None
     except BrokenProcessPool as death:
-        raise OSError(
-            f"a lab's process died, as happens when memory runs out; fewer --jobs need less. {kept.capitalize()}"
-        ) from death
+        why = "a lab's process died, as happens when memory runs out; fewer --jobs need less"
+        raise OSError(f"{why}. {kept.capitalize()}") from death
     from privlab.runner import screen  # not beside the labs in memory
 
     held = {lab.name: results.get(lab.name) or plan.saved(lab) for lab in shelf}

@@ -1,5 +1,6 @@
 """The explorers of one lab each: the two bells of lab 02, the morph of lab 09, the switches of lab 10. Numbers by hand."""
 
+import re
 import statistics
 
 import pytest
@@ -11,6 +12,7 @@ from privlab.course.lab_02.two_bells import CONTROLS, TwoBells, _percent
 from privlab.course.lab_09 import morphing
 from privlab.course.lab_10 import experiments as micro_designs
 from privlab.course.lab_10.switchboard import Switchboard
+from privlab.notebook import sheet
 
 pytestmark = pytest.mark.usefixtures("shell", "no_widgets_of_other_tests")
 KEEP = torch.tensor([[1, 0, 1, 0], [0, 1, 0, 1]] * 3).bool()  # three pairs: the victim's, and two of shadow models
@@ -47,8 +49,9 @@ def test_a_step_has_the_facts_of_the_papers_network_says_what_is_gone_and_frames
     assert "Here it begins." in pages[1]
     assert "gone: GELU, GELU" in pages[10] and "<strong>new" not in pages[10]
     assert "the stem" in pages[8] and "gone: ReLU, maximum of 3 x 3, stride 2" in pages[8]
-    psnr = metrics.psnr(morph.found[10], TRUTH).item()
-    assert f"found: SSIM {morph.ssim[10]:.2f}, {psnr:.1f} dB" in pages[10]
+    ssim, psnr = (metric(morph.found[10], TRUTH).item() for metric in (metrics.ssim, metrics.psnr))
+    assert f"found: SSIM {ssim:.2f}, {psnr:.1f} dB" in pages[10] and f'<meter value="{ssim}" max="1.0"' in pages[10]
+    assert morph.ssim[10] == ssim
     assert all(page.count("▲") == 1 and page.count("<img") == page.count(' alt="') == 2 for page in pages.values())
 
 
@@ -59,6 +62,8 @@ def test_a_setting_of_the_switches_makes_its_network_is_ranked_and_has_an_effect
     board = Switchboard(9, switches, words, {one: BLANK.lerp(TRUTH, share) for one, share in shares.items()}, TRUTH)
     assert board.ranked == [(0, 0), (0, 1), (1, 0), (1, 1)] and board.said((1, 0)) == "none behind it, BatchNorm"
     (panel,) = board.drawn(**dict.fromkeys(board.options, True))
+    asked = [sheet.picture(image, "", 1).partition('"')[2].partition('"')[0] for image in (board.found[1, 1], TRUTH)]
+    assert re.findall(r'src="([^"]+)"', panel.data) == asked  # what was found, then the photograph
     assert "number 4 of 4 from the left" in panel.data and "<strong>changed: </strong>LayerNorm" in panel.data
     db = {one: metrics.psnr(image, TRUTH).item() for one, image in board.found.items()}
     assert board.effects["addition"] == pytest.approx((db[1, 0] + db[1, 1] - db[0, 0] - db[0, 1]) / 2)

@@ -86,6 +86,7 @@ def test_the_cases_are_judged_claims_about_one_number_and_a_ruling_is_held_besid
     desk = referee.Referee(referee.cases(judged, number=2))
     due = [case.judgement.verdict for case in desk.cases]
     assert f"{desk.cases[0].text}, repeat by repeat: {desk.cases[0].values[0]:.3g}, " in desk.rounds[0].shown
+    assert "would have a chance of" in desk.rounds[0].told and desk.cases[0].judgement.p is not None
     desk.answer(next(ruling for ruling in referee.RULINGS if ruling != due[0]))
     desk.answer(due[1])
     assert "You agree with the rule on 1 of 2 claims." in desk.words.value

@@ -4,8 +4,6 @@ Jupyter has no canvas. So a drawing is text, a letter for the ink of each cell, 
 the same drawing as a picture, on which a pointer draws by writing into that text.
 """
 
-from __future__ import annotations
-
 import html
 import io
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A game of membership inference: picture by picture the reader says whether the victim was trained on it, and so does an attack."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Slide the victim's confidence in one picture across its two Gaussians, and see the likelihood ratio and two verdicts change."""
 
-from __future__ import annotations
-
 import html
 import math
 from collections.abc import Sequence

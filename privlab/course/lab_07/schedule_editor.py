@@ -1,7 +1,5 @@
 """A schedule editor: the reader sets when each term of an attack's loss counts, plays the search, and compares schedules."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

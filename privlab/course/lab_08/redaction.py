@@ -1,7 +1,5 @@
 """The client's pen: strike parts of an update out within a budget, send the rest, and see what the attacks make of it."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Callable, Collection, Mapping, Set
 

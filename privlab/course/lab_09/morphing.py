@@ -1,7 +1,5 @@
 """One slider from ResNet-50 to ConvNeXt-T: the block of each step, its parameters, and what a search found behind it."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping
 from functools import cache
@@ -55,11 +53,7 @@ class Morph(Explorer):
         name, change = html.escape(design.name), html.escape(design.change or "Here it begins")
         title = f"<p><strong>{step} of {len(models.morph.STEPS)}: {name}.</strong> {change}.</p>"
         most = [max(column) for column in zip(*(facts(n)[:2] for n in self.found), strict=True)]
-        bars = [
-            bar("parameters", told.parameters, most[0], f"{told.parameters:.1f} million"),
-            bar("multiplications", told.multiplications, most[1], f"{told.multiplications:.0f} million"),
-            bar("SSIM", self.ssim[step], 1.0, f"{self.ssim[step]:.2f}"),
-        ]
-        score = f"SSIM {self.ssim[step]:.2f}, {metrics.psnr(self.found[step], self.truth).item():.1f} dB"
+        size = bar("parameters", told.parameters, most[0], f"{told.parameters:.1f} million")
+        work = bar("multiplications", told.multiplications, most[1], f"{told.multiplications:.0f} million")
         layers = stack({SHOWN[min(place)]: (before.layers[place], told.layers[place])})
-        return panel(step, len(self.found), self.found[step], self.truth, score, layers, bars, title)
+        return panel(step, len(self.found), self.found[step], self.truth, layers, size + work, title)

@@ -1,7 +1,5 @@
 """Switches between a ResNet's way and a ConvNeXt's: the network that they make, and what a search found behind it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +9,7 @@ from torch import Tensor
 
 from privlab import metrics, models
 from privlab.notebook.explore import Explorer
-from privlab.notebook.plots.architecture_drawing import bar, panel, stack, thumbs
+from privlab.notebook.plots.architecture_drawing import panel, stack, thumbs
 
 PLACES = {"the stem": (-1, 0), "a block": (0, 0)}
 Setting = tuple[int, ...]  # a 0 or a 1 for each switch
@@ -57,10 +55,6 @@ class Switchboard(Explorer):
 
     def _setting(self, **ticked: bool) -> HTML:
         setting, place = tuple(map(int, ticked.values())), self.ranked.index(tuple(ticked.values())) + 1
-        bars = [
-            bar("SSIM", self.ssim[setting], 1.0, f"{self.ssim[setting]:.2f}"),
-            f"<p>number {place} of {len(self.ranked)} from the left, where the smallest leak is</p>",
-        ]
-        score = f"SSIM {self.ssim[setting]:.2f}, {self.psnr[setting]:.1f} dB"
+        rank = f"<p>number {place} of {len(self.ranked)} from the left, where the smallest leak is</p>"
         parts = stack({name: (self.off[name], now) for name, now in self.layers(setting).items()})
-        return panel(place, len(self.ranked), self.found[setting], self.truth, score, parts, bars)
+        return panel(place, len(self.ranked), self.found[setting], self.truth, parts, rank)

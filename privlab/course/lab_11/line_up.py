@@ -1,7 +1,5 @@
 """A line-up: a face that an attack found, photographs of six people, and the question who it is. Nothing is written, nothing is sent."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -11,8 +11,6 @@ and nothing is sent anywhere; a class that wants one result copies its files int
     seconds         until the answer
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import html

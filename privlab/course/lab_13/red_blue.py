@@ -1,7 +1,5 @@
 """Red team and blue team: Blue sets the defence of a gradient, Red picks the attack on it; two players, or one against the machine."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """Be the referee: rule on a claim from its dots alone, then see what the ledger's rule says of the same dots."""
 
-from __future__ import annotations
-
 import html
 import math
 from collections.abc import Sequence
@@ -71,8 +69,11 @@ class Referee(Game):
     """The desk: claim by claim its statement, its dots and three answers; the ledger's ruling is told after the reader's."""
 
     def __init__(self, cases: Sequence[Case]) -> None:
-        self.cases = cases
-        rounds = [Round(self._asked(k, case), case.judgement.verdict, _chance(case)) for k, case in enumerate(cases, 1)]
+        self.cases, rounds = cases, []
+        for number, case in enumerate(cases, 1):
+            told = "Were the claim just false, values as clear as these would have a chance of {:.2g}."
+            chance = "" if case.judgement.p is None else told.format(case.judgement.p)
+            rounds.append(Round(self._asked(number, case), case.judgement.verdict, chance))
         super().__init__(rounds, {ruling: ruling for ruling in RULINGS}, "What do you rule?")
 
     def _asked(self, number: int, case: Case) -> str:
@@ -89,10 +90,3 @@ class Referee(Game):
     @property
     def score(self) -> str:
         return f"You agree with the rule on {sum(self.right)} of {len(self.rounds)} claims."
-
-
-def _chance(case: Case) -> str:
-    p = case.judgement.p
-    return (
-        f"Were the claim just false, values as clear as these would have a chance of {p:.2g}." if p is not None else ""
-    )

@@ -1,7 +1,5 @@
 """Blocks of a network as stacks of boxes, with what changed marked in words and by an outline, and beside them what a search found."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -11,7 +9,7 @@ import torch
 from IPython.display import HTML
 from torch import Tensor
 
-from privlab import models
+from privlab import metrics, models
 from privlab.notebook.plots.picture import COLOURS, Picture
 from privlab.notebook.sheet import SQUARES, figure, picture, row
 
@@ -82,18 +80,18 @@ def thumbs(found: Collection[Tensor]) -> str:
     return f'<div style="{_grid(count)}">{"".join(images)}</div>'
 
 
-def panel(
-    place: int, count: int, found: Tensor, truth: Tensor, score: str, layers: str, bars: Sequence[str], title: str = ""
-) -> HTML:
-    """What was found behind one network, which has this place of so many.
+def panel(place: int, count: int, found: Tensor, truth: Tensor, layers: str, facts: str, title: str = "") -> HTML:
+    """What was found behind one network, which has this place of so many, and how near it comes to the photograph.
 
-    found, truth: (1, 3, height, width) in [0, 1].  score: how near they are, in words.  layers: of `stack`.  bars: of `bar`.
+    found, truth: (1, 3, height, width) in [0, 1].  layers: of `stack`.  facts: HTML of what else is told of the network.
     """
+    ssim, psnr = (metric(found, truth).item() for metric in (metrics.ssim, metrics.psnr))
+    score = f"SSIM {ssim:.2f}, {psnr:.1f} dB"
     mark = f'<div style="{_grid(count)}"><div style="grid-column:{place};text-align:center" aria-hidden="true">▲</div></div>'
     best = picture(found, f"What the search found: {score}.", LARGE, SQUARES)
     photograph = picture(truth, "The photograph.", SMALL, SQUARES)
-    images = row([figure(best, f"found: {html.escape(score)}"), figure(photograph, "the photograph")], gap=13)
-    below = row([layers, f"<div>{images}{''.join(bars)}</div>"], gap=20)
+    images = row([figure(best, f"found: {score}"), figure(photograph, "the photograph")], gap=13)
+    below = row([layers, f"<div>{images}{bar('SSIM', ssim, 1.0, f'{ssim:.2f}')}{facts}</div>"], gap=20)
     return HTML(f"{mark}{title}{below}")
 
 

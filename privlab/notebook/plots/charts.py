@@ -3,8 +3,6 @@
 Charts of evidence have the committed repeats, the paper's number, and the reader's own dots in one picture.
 """
 
-from __future__ import annotations
-
 import html
 import textwrap
 import zlib

@@ -1,7 +1,5 @@
 """Images in rows, each row with its title and each image with its caption, as one `Picture`."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping, Sequence
 

@@ -4,8 +4,6 @@ A figure that cannot be read aloud is missing for some readers, so each function
 lines differ in marker and dash too, and a heat map prints its numbers.
 """
 
-from __future__ import annotations
-
 import io
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -27,10 +25,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 3)))
 # Of up to fourteen groups; more could not be told apart. The second seven have open markers, paired with other colours.
 OPEN = {"marker": MARKERS[1:] + MARKERS[:1], "markerfacecolor": ["white"] * 7}
-LOOKS = [
-    *cycler(color=COLOURS, linestyle=DASHES, marker=MARKERS),
-    *cycler(color=COLOURS, linestyle=DASHES, **OPEN),
-]
+LOOKS = [*cycler(color=COLOURS, linestyle=DASHES, marker=MARKERS), *cycler(color=COLOURS, linestyle=DASHES, **OPEN)]
 
 CHART = 5.0  # inches, 480 px on a page, as a drawing: on a telephone its letters of 10 points still have 9 pixels
 DPI = 144  # one and a half pixels of the picture to a pixel of the page
