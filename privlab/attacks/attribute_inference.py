@@ -5,8 +5,6 @@ The attacker has images of their own, the victim's features of these, (n, width)
 section 3.1.2; Song and Shmatikov 2020 call it overlearning).
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any, NamedTuple
 

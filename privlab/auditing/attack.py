@@ -1,7 +1,5 @@
 """The whole book turned on one model of yours: what one image's gradient gives away, by which part, and what would stop it."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Sequence
 from pathlib import Path

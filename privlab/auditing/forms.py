@@ -5,8 +5,6 @@ as its right singular vector, and g tells the factor (Phong et al. 2018, section
 image in another order or size, or a part of it, the attacker runs the model once to see which of its tensors is x.
 """
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """What an audit found, and how it is read: as text, as plain data, in a notebook, and as one page of HTML."""
 
-from __future__ import annotations
-
 import os
 import textwrap
 from collections.abc import Iterator

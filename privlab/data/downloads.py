@@ -3,8 +3,6 @@
 So whatever mirror, proxy or certificate the user has set up holds here too. Every file is hashed before it is used.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

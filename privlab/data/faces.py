@@ -9,8 +9,6 @@
 photograph, not what the person would say.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

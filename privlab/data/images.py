@@ -1,7 +1,5 @@
 """Named image sets as tensors: pixels, labels, class names, and the normalisation that goes with each."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

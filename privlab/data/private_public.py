@@ -1,7 +1,5 @@
 """Who is who in a model inversion: private people, whose photographs train the victim, and public ones for the attacker's prior."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ A reader takes the paths of the downloads, whose SHA-256 was checked, and return
 outside it can do no harm; pickles are read without running what they ask for.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -4,8 +4,6 @@
 appears whole or not at all.
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """Who is trained on what: drawn once, by a seed, and kept before any training, because every later number leans on it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -3,8 +3,6 @@
 Source: Koh et al. 2024, section 5.
 """
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 from typing import Any

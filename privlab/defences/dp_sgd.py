@@ -4,8 +4,6 @@ Each step takes each image with the same small chance, cuts its gradient to a no
 (the extra "dp") counts epsilon; gradients of single images come from torch.func, as timm's in-place operations break Opacus' hooks.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from dataclasses import dataclass

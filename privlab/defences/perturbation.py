@@ -11,8 +11,6 @@ Zhang et al. 2024 (section 7.2) propose more noise for the layers that leak more
 Noises are independent: a tensor in two groups has the sum of two variances.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -5,8 +5,6 @@ HSIC, from kernel matrices K_ij = k(x_i, x_j), (m, m), centred to H K H, H = I -
 channel and pays for each nat that gets through.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager

@@ -9,8 +9,6 @@ In a training the gradient of a whole batch is the update: that of a client with
 It promises nothing, as no image's part is bounded; noise that does is `dp_sgd.DP`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

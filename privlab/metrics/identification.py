@@ -4,8 +4,6 @@ Image identifiability precision (IIP; Yin et al. 2021; Hatamizadeh et al. 2022, 
 asks of each recovery which image it is nearest to, among the true images of its batch and many others, the distractors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

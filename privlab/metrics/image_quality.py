@@ -6,8 +6,6 @@ overshoot is an error like any other; SSIM and LPIPS judge what a screen would s
 All raise ValueError for shapes that differ and for a truth that leaves [0, 1].
 """
 
-from __future__ import annotations
-
 import warnings
 from functools import cache
 from typing import Any

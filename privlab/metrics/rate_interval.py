@@ -11,8 +11,6 @@ for any distributions. The non-members above the true threshold are Binomial(n, 
 them; Clopper and Pearson's bounds, at 95.5%, on the members above the one and above the other make 95% or more together.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@
 A sample is called a member where score >= threshold, so samples of equal score go together.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

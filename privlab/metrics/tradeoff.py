@@ -1,7 +1,5 @@
 """What a defence takes from the attacker and what it costs: the ratio of the two with its interval, and who is beaten by whom."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

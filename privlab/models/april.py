@@ -1,7 +1,5 @@
 """The two architectures of APRIL (Lu et al. 2022, figure 1), at the paper's sizes for small and large images."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from timm.layers import Attention, Mlp

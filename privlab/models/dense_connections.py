@@ -10,8 +10,6 @@ and with k = 0 what is left is a chain, z_{i+1} = g_i(z_i) (Koh et al. 2024, sec
 limited, not which: that it is the first of each feature, and that the convolutions which read them shrink, is our reading.
 """
 
-from __future__ import annotations
-
 from itertools import accumulate
 from typing import Any
 

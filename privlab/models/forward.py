@@ -1,7 +1,5 @@
 """The forward pass of a model, called without leaving a trace; how the model wants its images; a wrong gradient of PyTorch, mended."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -10,8 +10,6 @@ the layout is the field's (Deng et al. 2019, ArcFace, section 3.1), as the targe
 - Convolutions and Linear layers are drawn by Xavier's uniform rule, biases are 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from torch import Tensor, nn

@@ -4,8 +4,6 @@ The groups are those of Zhang et al. 2024, Table 6: a ViT-B has 4 stem, 48 atten
 only if the *final* norm is counted with the head. `conv` holds what a CNN has in place of attention, downsampling included.
 """
 
-from __future__ import annotations
-
 import re
 
 from timm.layers import Mlp

@@ -4,8 +4,6 @@ The scale matters more to a gradient attack than most architecture choices do, a
 embedding with a standard deviation of 0.02; the public ViT code that Lu et al. 2022 build on draws it with 1.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

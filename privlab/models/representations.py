@@ -3,8 +3,6 @@
 This is what leaves a phone when a model is split between phone and server, and what a feature store keeps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial

@@ -18,8 +18,6 @@ its ReLU would let no gradient pass, and nothing before it could learn. So where
 becomes 1, as in torchvision; to compare a cut net with a full one that begins alike, build both with zero_init_last=False.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 And one network trained on ImageNet that an attacker brings along: a prior for GradViT, and features to compare images by.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Sequence
 from typing import Any

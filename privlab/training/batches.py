@@ -1,7 +1,5 @@
 """What a model is fed in training: members of a set as bytes, augmented and mixed a batch at a time; and what it is asked about later."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import torch

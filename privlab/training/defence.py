@@ -4,8 +4,6 @@ A defence changes the model's form (skips cut, a bottleneck), adds a penalty to 
 of its own (DP-SGD), or changes those that are there (noise). They are in `privlab.defences`; this file is what the trainer knows of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass

@@ -3,8 +3,6 @@
 Every epoch draws from its own seed, so what was interrupted goes on to the bits that it would have reached, as in `training.fit`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How to train, as data: the papers' recipes, and some of our own for small models."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace

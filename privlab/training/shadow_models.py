@@ -4,8 +4,6 @@ The name of a fleet in the store is made of its settings, the images and the kee
 row and its seed give weights, and the raw logits of every image for every query.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property

@@ -6,8 +6,6 @@ one does: to the bit on a CPU with the same number of threads, and up to roundin
 of pooling may add in another order each time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

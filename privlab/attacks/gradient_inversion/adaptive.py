@@ -1,7 +1,5 @@
 """The attacker who knows the defence: a defence that is safe only while nobody knows of it is not safe."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -10,8 +10,6 @@ units of ReLU were on in the first, and which pixel max pooling took of each win
 difference of two patterns is no derivative, since autograd knows nothing of units that switch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial

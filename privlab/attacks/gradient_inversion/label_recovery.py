@@ -13,8 +13,6 @@ The rules read the leak and the model's layout, never `leak.labels`, and give (b
 ValueError for a batch that it cannot tell, and for a gradient that is missing or zero.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

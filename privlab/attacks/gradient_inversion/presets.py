@@ -1,7 +1,5 @@
 """Gradient inversion as the papers do it: each a few lines over one loop, so what differs between them is what you read here."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

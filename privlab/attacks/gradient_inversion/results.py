@@ -1,7 +1,5 @@
 """Where a search stands, and what it leaves behind: the best images by its own loss, its losses on the way, a place to go on from."""
 
-from __future__ import annotations
-
 import io
 import math
 import time

@@ -4,8 +4,6 @@ A search compares updates, so it can only tell images apart whose updates differ
 one size: every direction in the space of images shows. A few large ones and a long tail: most hardly show.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

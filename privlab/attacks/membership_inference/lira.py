@@ -18,8 +18,6 @@ target's side, and what is fitted to fewer scores fits worse: members look stran
 ("fixed") or 0.445 ("per-example") and not 0.500; offline the TPR at 1% FPR is 0.79% or 0.27%. With `pairs` it is 0.500 and 1%.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ The attacker sees what models say of images, (n, classes) raw logits, and the la
 images were members, (n,) bool. The likelihood-ratio attack, with many shadow models, is in `lira.py`.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 

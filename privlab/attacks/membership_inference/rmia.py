@@ -13,8 +13,6 @@ models give it on average:
 (The authors' code averages p(z) as it does p(x), for its z are samples that other models were trained on, and has > for the paper's >=.)
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

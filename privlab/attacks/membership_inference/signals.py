@@ -9,8 +9,6 @@ All are computed in float64 from the logits themselves, never from probabilities
 so that neither p nor 1 - p is ever the difference of two nearly equal numbers. All raise ValueError for what is not so.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

@@ -4,8 +4,6 @@ It has another architecture and was trained on all private photographs. What cou
 private ones in its features (Koh et al. 2024, section 14; the measures are those of PPA and KEDMI).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -5,8 +5,6 @@ tell its classes apart. PLG-MI's is told which class to draw: public images that
 A student answers as the target does; an attack asks it beside the target, as what convinces both shows less of the one model's quirks.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass

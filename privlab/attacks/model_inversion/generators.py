@@ -3,8 +3,6 @@
 `Eigenfaces` are linear and fitted at once, `gans` are trained, and `stylegan2` comes from an external checkout.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

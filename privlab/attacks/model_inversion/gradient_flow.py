@@ -5,8 +5,6 @@ through the shortcut, the other through the branch. Here z_{i+1} is the sum itse
 images: (n, channels, height, width) in [0, 1].  labels: (n,).  loss: (logits, labels) -> one number, or one an image, which are summed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a model inversion lowers: losses, (n, classes) logits and (n,) targets -> (n,), of the answer to a random window of a picture."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """The attacks of the papers. The candidates of all but PPA begin anywhere, and no picture is chosen in the end but by likelihood."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

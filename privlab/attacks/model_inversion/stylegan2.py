@@ -5,8 +5,6 @@ process, and one of its networks (`ffhq.pkl`). That file is a pickle, which can 
 with an unpickler that knows tensors and settings alone, and writes them down: NAME.safetensors, and NAME.json beside it.
 """
 
-from __future__ import annotations
-
 import importlib
 import io
 import json

@@ -1,8 +1,6 @@
 """Linear systems: what they read and give back, and least squares where numbers err by a known size: by the backward pass, the float
 format on the wire, and a defence's noise."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Mapping

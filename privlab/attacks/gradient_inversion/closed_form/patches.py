@@ -5,8 +5,6 @@ parameter whose gradient is that at its output: one that is added to it, with no
 or an interpolation is none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any

@@ -1,7 +1,5 @@
 """Patches from the row space of the first attention's weight gradient: no gradient of the position embedding is needed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

@@ -3,8 +3,6 @@
 Rows are tokens: Z is (tokens, width) and a linear layer computes Z W^T.
 """
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 from typing import Any
