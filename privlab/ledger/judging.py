@@ -125,7 +125,8 @@ def judge_by(claim: Claim, one: Try) -> Judgement:
         why = f"does not appear in {stands_for}: {why}"
     if attempt:
         why = f"try {attempt + 1}, judged at {level:g}: {why}"
-    ours, needs, unmet = {name: rule.Figure.of(name, values[name]) for name in asked}, {}, {}
+    ours = {name: rule.Figure.of(name, values[name]) for name in asked}
+    needs, unmet = dict[str, str](), dict[str, str]()
     for text in claim.needs:
         found = names(text)
         met, because, _ = decided(text, {name.partition("[")[0] for name in found} <= EVERY_REPEAT)

@@ -69,7 +69,7 @@ def headlines(judgements: Sequence[Judgement]) -> list[SimpleNamespace]:
     found = []
     for number, asked in entries("headlines").items():
         if mine := [j for j in judgements if j.claim.headline == number]:
-            answer, ordered = _answer(mine), sorted(mine, key=lambda j: VERDICTS.index(j.verdict))
+            answer, ordered = _answer(mine), sorted(mine, key=lambda j: (j.exploratory, VERDICTS.index(j.verdict)))
             counted = "; ".join(f"{count} {kind}" for kind, count in Counter(map(verdict, ordered)).items())
             words = f"{answer.capitalize()}: {counted}."
             found.append(SimpleNamespace(**asked, number=number, answer=answer, words=words, judgements=mine))

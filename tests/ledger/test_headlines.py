@@ -23,9 +23,9 @@ LOOKED = judged(exploratory="class")
     ([judged(INCONCLUSIVE), judged()], "Undecided: 1 reproduced, a stand-in; 1 inconclusive, a stand-in."),
     ([judged(MEASURING)], "Measuring: 1 measuring."),
     ([LOOKED], "Undecided: 1 reproduced, a stand-in, exploratory."),
-    ([judged(NOT_REPRODUCED), LOOKED], "Mixed: 1 reproduced, a stand-in, exploratory; 1 not reproduced, a stand-in."),
+    ([judged(NOT_REPRODUCED), LOOKED], "Mixed: 1 not reproduced, a stand-in; 1 reproduced, a stand-in, exploratory."),
     ([LOOKED, judged(NOT_REPRODUCED, exploratory="class"), judged(INCONCLUSIVE)],
-     "Undecided: 1 reproduced, a stand-in, exploratory; 1 not reproduced, a stand-in, exploratory; 1 inconclusive, a stand-in."),
+     "Undecided: 1 inconclusive, a stand-in; 1 reproduced, a stand-in, exploratory; 1 not reproduced, a stand-in, exploratory."),
 ])  # fmt: skip
 def test_verdicts_make_an_answer_with_its_scope(verdicts, words):
     (one,) = report.headlines(verdicts)
