@@ -17,7 +17,7 @@ from markupsafe import Markup
 from sphinx.application import Sphinx
 
 from privlab.ledger import judging, papers, report
-from privlab.ledger.comparison import names, ranges, value
+from privlab.ledger.comparison import atoms, bar, names, parse, value
 from privlab.ledger.judging import Judgement
 from privlab.ledger.papers import Claim
 from privlab.ledger.rule import exact, of_errors
@@ -74,9 +74,9 @@ def rows(claim: Claim, tables: Sequence[pd.DataFrame]) -> Iterator[Dots]:
     Of a difference between errors, of which the quotient counts, or between what different experiments measure, each side has its row.
     """
     printed = {number.name: number.mean for number in claim.numbers}
-    for text, low, high in ranges(claim.compare):
-        parts = names(text)
-        logs = of_errors(text)
+    bars = pd.DataFrame(map(bar, atoms(parse(claim.compare))), columns=["text", "low", "high"])
+    for text, low, high in bars.groupby("text", sort=False).agg({"low": "max", "high": "min"}).itertuples():
+        parts, logs = names(text), of_errors(text)
         whole = next((table for table in tables if {*parts} <= {*table}), None)
         if whole is None or (logs and parts != [text]):
             found, wanted, marks = {part: table[part] for part in parts for table in tables if part in table}, "", ()

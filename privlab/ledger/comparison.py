@@ -2,7 +2,7 @@
 
 `psnr[a] > psnr[b] + 1 and abs(ssim[a] - ssim[b]) < 0.1` joins atoms, each of which says that one number is above another, at least as
 large, or equal. An extreme stands alone on its side, and is taken apart: min(a, b) > c and c > max(a, b) are `and`, max(a, b) > c and
-c > min(a, b) are `or`; c > abs(x) is c > x and x + c > 0.
+c > min(a, b) are `or`; c > abs(x) is c > x and x > 0 - c.
 """
 
 import ast
@@ -49,7 +49,7 @@ def _apart(node: ast.expr) -> ast.expr:
         case ast.Compare(left, [op], [ast.Call(ast.Name("min" | "max" as extreme), parts)]):
             return joined(ast.And() if extreme == "max" else ast.Or(), *((left, op, part) for part in parts))
         case ast.Compare(left, [op], [ast.Call(ast.Name("abs"), [x])]):
-            return joined(ast.And(), (left, op, x), (ast.BinOp(x, ast.Add(), left), op, ast.Constant(0.0)))
+            return joined(ast.And(), (left, op, x), (x, op, ast.BinOp(ast.Constant(0.0), ast.Sub(), left)))
     return node
 
 
@@ -74,23 +74,11 @@ def value(of: str | ast.expr, values: Mapping[str, Any]) -> Any:
     raise ValueError(f"{ast.unparse(node)!r} is outside of the grammar; write numbers, + - * / and metric[key, ...]")
 
 
-def ranges(compare: str) -> list[tuple[str, float, float]]:
-    """What a comparison is about, for the eye: numbers such as psnr[a] - psnr[b], and between which two each is wanted."""
-    found: dict[str, tuple[float, float]] = {}
-    for atom in (atom for atom in atoms(parse(compare)) if not isinstance(atom.ops[0], ast.Eq)):
-        (left, more), (right, less) = map(_peeled, (atom.left, *atom.comparators))
-        about = ast.unparse(ast.BinOp(left, ast.Sub(), right) if left and right else left or right)
-        low, high = found.get(about, (-math.inf, math.inf))
-        found[about] = (max(low, less - more), high) if left else (low, min(high, more - less))
-    return [(about, *ends) for about, ends in found.items()]
-
-
-def _peeled(side: ast.expr) -> tuple[Any, float]:
-    """A side without the numbers at its end, and what they add: psnr[a] - 3 is psnr[a] and -3."""
-    if not names(side):
-        return None, value(side, {})
-    match side:
-        case ast.BinOp(left, ast.Add() | ast.Sub() as op, right) if not names(right):
-            rest, end = _peeled(left)
-            return rest, OPERATIONS[type(op)](end, value(right, {}))
-    return side, 0.0
+def bar(atom: ast.Compare) -> tuple[str, float, float]:
+    """A number in words, and between which two an atom wants it: psnr[a] above 20; or psnr[a] - psnr[b] above 0."""
+    left, right = atom.left, atom.comparators[0]
+    if not names(right):
+        return ast.unparse(left), value(right, {}), math.inf
+    if not names(left):
+        return ast.unparse(right), -math.inf, value(left, {})
+    return ast.unparse(ast.BinOp(left, ast.Sub(), right)), 0.0, math.inf

@@ -130,7 +130,7 @@ def register(entries: Iterable[Registration], root: Path | None = None) -> list[
         for entry in entries:
             about = (entry.experiment, entry.size)
             earlier = [r for r in kept + new if (r.experiment, r.size) == about]
-            if any((r.digest, r.range) == (entry.digest, entry.range) for r in earlier):
+            if (entry.digest, entry.range) in ((r.digest, r.range) for r in earlier):
                 continue
             behind = 1 + max([*lines(*about, root=root), *(r.range[-1] for r in earlier)], default=-1)
             if earlier and entry.first < behind:

@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -31,21 +30,14 @@ Try = Sequence[tuple[evidence.Registration, pd.DataFrame]]
 Shelf = Mapping[tuple[str, str], Try]  # (experiment, size) -> what was registered of it, the first try first
 
 
-class Need(NamedTuple):
-    """A need of a claim, whether it "holds", "does not hold" or "is undecided", and by which numbers."""
-
-    text: str
-    state: str
-    why: str
-
-
 @dataclass(frozen=True)
 class Judgement:
     """A claim's verdict.
 
     profile: the size that decides, or that is waited for.  ours: what it was judged by.  scope: one of SCOPES, "" where nothing was
     measured.  stands_for: what a reader must know to place the numbers.  p: chance of values as clear as these, were the claim just false;
-    None where no mean was tested.  beside: what other sizes and earlier tries say.  tables: the repeats that decide, one an experiment.
+    None where no mean was tested.  beside: what other sizes and earlier tries say.  needs: of each whether it "holds", "does not hold" or
+    "is undecided", and by which numbers.  tables: the repeats that decide, one an experiment.
     """
 
     claim: Claim
@@ -57,13 +49,8 @@ class Judgement:
     stands_for: str = ""
     p: float | None = None
     beside: Sequence[str] = ()
-    needs: Sequence[Need] = ()
+    needs: Mapping[str, str] = field(default_factory=dict)
     tables: Sequence[pd.DataFrame] = field(default=(), repr=False, compare=False)
-
-    @property
-    def reading(self) -> str:
-        """What the paper leaves open, and how it is read here, where the verdict speaks of this reading; else ""."""
-        return self.claim.reading if self.scope == READING else ""
 
     @property
     def exploratory(self) -> bool:
@@ -104,12 +91,10 @@ def tries(claim: Claim, have: Shelf) -> Iterator[Try]:
 def judge(claim: Claim, have: Shelf) -> Judgement:
     """A claim's verdict from the evidence on a shelf: of the first try that is complete, with the others beside it."""
     found = [judge_by(claim, one) for one in tries(claim, have)]
-    complete, to_come = ([j for j in found if (j.verdict == MEASURING) == waits] for waits in (False, True))
-    if complete:
-        beside = [f"{j.profile}: {j.verdict} ({j.reason})" for j in complete[1:]]
-        return replace(complete[0], beside=beside + [f"to come: {j.reason}" for j in to_come])
-    why = "; ".join(j.reason for j in to_come) or f"nothing is registered of {' and '.join(claim.experiments)} yet"
-    return Judgement(claim, found[0].profile if found else "", MEASURING, why)
+    if not found:
+        return Judgement(claim, "", MEASURING, f"nothing is registered of {' and '.join(claim.experiments)} yet")
+    said = next((j for j in found if j.verdict != MEASURING), found[0])
+    return replace(said, beside=[f"{j.profile}: {j.verdict} ({j.reason})" for j in found if j is not said])
 
 
 def judge_by(claim: Claim, one: Try) -> Judgement:
@@ -118,11 +103,10 @@ def judge_by(claim: Claim, one: Try) -> Judgement:
     size, own, attempt = entries[0].size, all(e.own for e in entries), max(e.attempt for e in entries)
     level, asked = evidence.LEVEL / 2**attempt, names(claim.compare, *claim.needs)
     values = {name: table[name].to_numpy() for table in tables for name in asked if name in table}
-    short = " and ".join(f"{len(t)} of {e.repeats} repeats of {e.experiment}" for e, t in one if len(t) < e.repeats)
-    lacking = ", ".join(name for name in asked if name not in values)
-    if short or lacking:
-        return Judgement(claim, size, MEASURING, f"{short or f'{lacking} not measured'} at {size}")
-    ours = {name: rule.Figure.of(name, values[name]) for name in asked}
+    short = [f"{len(t)} of {e.repeats} repeats of {e.experiment}" for e, t in one if len(t) < e.repeats]
+    if short or values.keys() < {*asked}:
+        lacking = ", ".join(name for name in asked if name not in values)
+        return Judgement(claim, size, MEASURING, " and ".join(short) or f"{lacking} not measured")
 
     def decided(text: str, every: bool) -> tuple[str, str, float | None]:
         """Verdict, reason and p-value of a comparison: by every repeat, or by means."""
@@ -141,14 +125,16 @@ def judge_by(claim: Claim, one: Try) -> Judgement:
         why = f"does not appear in {stands_for}: {why}"
     if attempt:
         why = f"try {attempt + 1}, judged at {level:g}: {why}"
-    needs = []
+    ours = {name: rule.Figure.of(name, values[name]) for name in asked}
+    needs, unmet = dict[str, str](), dict[str, str]()
     for text in claim.needs:
         found = names(text)
         met, because, _ = decided(text, {name.partition("[")[0] for name in found} <= EVERY_REPEAT)
-        needs.append(Need(text, STATES[met], f"{'; '.join(str(ours[name]) for name in found)}: {because}"))
-    for state, outcome in ((STATES[INCONCLUSIVE], INCONCLUSIVE), (STATES[NOT_REPRODUCED], NOT_TESTED)):
-        for need in needs[::-1]:  # a refuted one speaks before one that is undecided, the first before the others
-            if need.state == state:
-                verdict, p, why = outcome, None, f"needs {need.text} {state} ({need.why})"
+        needs[text] = f"{STATES[met]} ({'; '.join(str(ours[name]) for name in found)}: {because})"
+        unmet.setdefault(met, f"needs {text} {needs[text]}")  # the first that comes out so speaks
+    if NOT_REPRODUCED in unmet:
+        verdict, p, why = NOT_TESTED, None, unmet[NOT_REPRODUCED]
+    elif INCONCLUSIVE in unmet:
+        verdict, p, why = INCONCLUSIVE, None, unmet[INCONCLUSIVE]
     about = (scope(own, claim.reading), stands_for, p)
     return Judgement(claim, size, verdict, why, [*ours.values()], *about, needs=needs, tables=tables)

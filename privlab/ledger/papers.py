@@ -1,6 +1,5 @@
 """What the four papers print, and the claims that a lab can put to the test; privlab/course/papers/README.md says what the fields mean."""
 
-import ast
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -11,8 +10,6 @@ from typing import Any, NamedTuple, Self
 
 import pandas as pd
 import yaml
-
-from privlab.ledger.comparison import names, parse, value
 
 PAPERS = {
     "zhang2024": "Zhang et al. 2024, How Does a Deep Learning Model Architecture Impact Its Privacy?",
@@ -90,15 +87,6 @@ class Claim:
     @property
     def paper(self) -> str:
         return self.id.partition(".")[0]
-
-    @property
-    def denied_in_print(self) -> bool:
-        """Whether the paper's own numbers contradict the comparison, or a part of it that has to hold and has all its numbers in print."""
-        if not self.numbers:
-            return False
-        tree, known = parse(self.compare), {number.name: number.mean for number in self.numbers}
-        parts = tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]
-        return not all(value(part, known) for part in parts if known.keys() >= {*names(part)})
 
 
 @cache

@@ -4,20 +4,19 @@ No page says "not reproduced" without the scope beside it, and what was chosen a
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from itertools import product
 from types import SimpleNamespace
 
 import pandas as pd
 
-from privlab.ledger.comparison import value
+from privlab.ledger.comparison import names, value
 from privlab.ledger.evidence import LEVEL
-from privlab.ledger.judging import MEASURING, NOT_REPRODUCED, REPRODUCED, SCOPES, VERDICTS, Judgement
+from privlab.ledger.judging import MEASURING, NOT_REPRODUCED, READING, REPRODUCED, SCOPES, VERDICTS, Judgement
 from privlab.ledger.papers import PAPERS, Claim, entries
 
 EXPLORATORY = "chosen after a look"
-ANSWERS = ("yes", "no", "mixed", "equal", "undecided", MEASURING)
 # Okabe and Ito's colours, told apart by colour-blind readers, edge what says the verdict in words; an icon stands beside it
 EDGES = dict(zip(VERDICTS, ("#0072B2", "#D55E00", "#E69F00", "#999999", "#999999"), strict=True))
 ICONS = dict(zip(VERDICTS, "✓✗?○…", strict=True))
@@ -25,23 +24,24 @@ ICONS = dict(zip(VERDICTS, "✓✗?○…", strict=True))
 
 def printed(claim: Claim) -> str:
     """The paper's numbers, or what it shows in their place, and whether they contradict the claim."""
-    numbers = "; ".join(map(str, claim.numbers)) or claim.printed or "no number in print"
-    return numbers + ("; these contradict the claim" if claim.denied_in_print else "")
+    known = {number.name: number.mean for number in claim.numbers}
+    denied = claim.numbers and known.keys() >= {*names(claim.compare)} and not value(claim.compare, known)
+    told = "; ".join(map(str, claim.numbers)) or claim.printed or "no number in print"
+    return told + ("; these contradict the claim" if denied else "")
 
 
 def verdict(judgement: Judgement) -> str:
     """The verdict with its scope, in words."""
-    looked = "exploratory" if judgement.scope and judgement.exploratory else ""
+    looked = "exploratory" if judgement.exploratory else ""
     return ", ".join(filter(None, [judgement.verdict, judgement.scope, looked]))
 
 
 def reasons(j: Judgement) -> list[str]:
     """Why the verdict is as it is, under which needs, or which will be needed, at which size, and what other sizes say; a text each."""
-    states = [f"{need.text} {need.state}" for need in j.needs if need.text not in j.reason]
-    needs = "; ".join(states if j.needs else j.claim.needs)
+    needs = "; ".join(f"{need} {j.needs.get(need, '').partition(' (')[0]}".strip() for need in j.claim.needs)
     setting = f"{j.profile}: {j.stands_for}" if j.stands_for else j.profile
-    told = [j.reason, needs and f"needs: {needs}", setting, j.reading and f"our reading: {j.reading}", *j.beside]
-    return [text for text in told if text]
+    reading = j.scope == READING and f"our reading: {j.claim.reading}"
+    return [text for text in (j.reason, needs and f"needs: {needs}", setting, reading, *j.beside) if text]
 
 
 def counts(judgements: Sequence[Judgement]) -> list[list[str]]:
@@ -62,57 +62,47 @@ def holm(judgements: Sequence[Judgement]) -> tuple[int, int, int]:
 def headlines(judgements: Sequence[Judgement]) -> list[SimpleNamespace]:
     """The questions of papers/headlines.yaml that these verdicts answer, in their order, with their `number`, `answer` and `judgements`.
 
-    yes: all claims that are judged are reproduced; no: none is; mixed: some are, some are not; equal: only those are that say that two
-    things differ by less than a margin; undecided: none of these; measuring: none is judged. A comparison that was chosen after a look
-    at the data gives no answer, and can take one away. words: the answer with its scope, and how many claims have which verdict.
+    yes: all claims that are judged are reproduced; no: none is; mixed: some are, some are not; undecided: none of these; measuring: none
+    is judged. A comparison that was chosen after a look at the data gives no answer, and can take one away.
+    words: the answer, and how many claims have which verdict.
     """
     found = []
     for number, asked in entries("headlines").items():
         if mine := [j for j in judgements if j.claim.headline == number]:
-            firm, looked = ([j for j in mine if j.exploratory == after] for after in (False, True))
-            answer = _answer(firm, {j.verdict for j in looked} - {MEASURING})
-            words = answer.capitalize() + (f": {_counted(firm)}" if firm else "")
-            words += f"; {EXPLORATORY}: {_counted(looked)}." if looked else "."
+            answer, ordered = _answer(mine), sorted(mine, key=lambda j: (j.exploratory, VERDICTS.index(j.verdict)))
+            counted = "; ".join(f"{count} {kind}" for kind, count in Counter(map(verdict, ordered)).items())
+            words = f"{answer.capitalize()}: {counted}."
             found.append(SimpleNamespace(**asked, number=number, answer=answer, words=words, judgements=mine))
     return found
 
 
-def _answer(firm: Sequence[Judgement], looked: set[str]) -> str:
-    orders, equals = set[str](), set[str]()  # equals: of abs(difference) < margin, which holds where all is 0
-    for j in firm:
-        alike = j.claim.compare.startswith("abs(") and value(j.claim.compare, defaultdict(float))
-        (equals if alike else orders).update({j.verdict} - {MEASURING})
-    found, decided = orders or equals, {REPRODUCED, NOT_REPRODUCED}
-    if orders and equals == {REPRODUCED} and REPRODUCED not in orders:
-        return "equal"
-    if found & decided and decided <= found | looked:
-        return "mixed"
-    if not found | looked:
+def _answer(asked: Sequence[Judgement]) -> str:
+    every = {j.verdict for j in asked} - {MEASURING}
+    firm = {j.verdict for j in asked if not j.exploratory} - {MEASURING}
+    if not every:
         return MEASURING
-    return "yes" if found == {REPRODUCED} else "no" if found == {NOT_REPRODUCED} else "undecided"
-
-
-def _counted(judgements: Sequence[Judgement]) -> str:
-    found = Counter((j.verdict, j.scope and f" ({j.scope})") for j in judgements)
-    order = product(VERDICTS, (*(f" ({scope})" for scope in SCOPES), ""))
-    return ", ".join(f"{found[kind]} {''.join(kind)}" for kind in order if found[kind])
+    if {REPRODUCED, NOT_REPRODUCED} <= every:
+        return "mixed" if firm & {REPRODUCED, NOT_REPRODUCED} else "undecided"
+    return "yes" if firm == {REPRODUCED} else "no" if firm == {NOT_REPRODUCED} else "undecided"
 
 
 def answered(judgements: Sequence[Judgement]) -> str:
     """How many of the questions have which answer, in one line."""
     found = Counter(one.answer for one in headlines(judgements))
-    return f"of {found.total()} questions: {', '.join(f'{found[word]} {word}' for word in ANSWERS if found[word])}"
+    return f"of {found.total()} questions: {', '.join(f'{count} {answer}' for answer, count in found.most_common())}"
 
 
 def changes(now: Sequence[Judgement], before: Sequence[Judgement]) -> list[list[str]]:
-    """A head and a row for each claim whose verdict is another, the worse first; worse: no longer reproduced, or newly not reproduced."""
-    here, rows = {j.claim.id: j for j in now}, []
-    for old in before:
-        new = here.get(old.claim.id)
-        if new is None or new.verdict != old.verdict:
-            why = f"{verdict(new)}: {new.reason}" if new else "no longer a claim"
-            worse = old.verdict == REPRODUCED or (new is not None and new.verdict == NOT_REPRODUCED)
-            rows.append(["worse" if worse else "other", old.claim.id, old.verdict, why])
+    """A head and a row for each claim whose verdict is another, the worse first; worse: no longer reproduced, or newly not reproduced.
+
+    now, before: of the same claims, in the same order.
+    """
+    rows = []
+    for new, old in zip(now, before, strict=True):
+        if new.verdict != old.verdict:
+            worse = old.verdict == REPRODUCED or new.verdict == NOT_REPRODUCED
+            why = f"{verdict(new)}: {new.reason}"
+            rows.append(["worse" if worse else "other", new.claim.id, old.verdict, why])
     return [["what", "claim", "before", "now"], *sorted(rows, key=lambda row: row[0], reverse=True)]
 
 
@@ -138,14 +128,11 @@ def render(judgements: Sequence[Judgement], form: str = "md") -> str:
     if form == "csv":
         return table.to_csv(index=False, float_format="%.3g")
     tested, reproduced, certain = holm(judgements)
+    means = f"Of {tested} claims about means {reproduced} reproduced; {certain} of them do if all are asked together (Holm's correction)."
     lines = ["# The ledger", "", *grid(counts(judgements)), ""]
-    lines += [
-        f"Of {tested} claims about means {reproduced} reproduced; {certain} of them do if all are asked together (Holm's correction).",
-        "A stand-in speaks of its own size, and not of the paper's.",
-    ]
-    if asked := headlines(judgements):
-        questions = [["", "question", "answer"], *([str(one.number), one.asks, one.words] for one in asked)]
-        lines += ["", "## What a reader wants answered first", "", *grid(questions)]
+    lines += [means, "A stand-in speaks of its own size, and not of the paper's."]
+    if asked := [[one.asks, one.words] for one in headlines(judgements)]:
+        lines += ["", "## What a reader wants answered first", "", *grid([["question", "answer"], *asked])]
     shown = ["statement", "where", "printed", "ours", "verdict", "why", "id"]
     for paper, title in PAPERS.items():
         if len(listed := table.loc[table["paper"] == paper, shown].to_numpy()):

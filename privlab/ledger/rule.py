@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.special import bdtr, bdtrc, stdtr, stdtrit  # scipy.stats takes 2 s to import
 
-from privlab.ledger.comparison import names, value
+from privlab.ledger.comparison import bar, names, value
 from privlab.ledger.evidence import EXACT_PSNR
 
 EXACT_ERROR = 1e-32  # the mean squared error that goes with EXACT_PSNR
@@ -102,12 +102,12 @@ def _tested(atom: Any, tables: Sequence[Mapping[str, Any]], people: int) -> tupl
     if error := math.hypot(*errors):  # Welch and Satterthwaite; Student's own test for one experiment
         freedom = error**4 / sum(e**4 / (len(gap) - 1) for e, gap in zip(errors, gaps, strict=True))
         return float(stdtr(freedom, -mean / error)), float(stdtr(freedom, mean / error)), ""
-    if people and asked in ([ast.unparse(left)], [ast.unparse(right)]) and asked[0].partition("[")[0] in IN_PERCENT:
-        share, bar = (left, right) if isinstance(left, ast.Subscript) else (right, left)
-        count, bar = value(share, means) * people / 100, value(bar, {}) / 100
-        low, high = math.floor(count + TINY), math.ceil(count - TINY)  # whole people, to the side that says less
-        more, less = float(bdtrc(low - 1, people, bar)), float(bdtr(high, people, bar))
-        return (more, less, "") if share is left else (less, more, "")
+    about, low, high = bar(atom)
+    if people and asked == [about] and about.partition("[")[0] in IN_PERCENT:
+        count, share = means[about] * people / 100, (high if low == -math.inf else low) / 100
+        fewest, most = math.floor(count + TINY), math.ceil(count - TINY)  # whole people, to the side that says less
+        more, less = float(bdtrc(fewest - 1, people, share)), float(bdtr(most, people, share))
+        return (less, more, "") if low == -math.inf else (more, less, "")
     values = {name: table[name] for table in tables for name in asked if name in table}
     if mean and all(exact(name, number) for name, repeats in values.items() for number in repeats):
         return (0.0, 1.0, "") if mean > 0 else (1.0, 0.0, "")

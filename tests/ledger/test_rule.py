@@ -55,10 +55,9 @@ def test_errors_are_tested_in_logs():
 def test_compounds_by_hand():
     a, b, c = RNG.normal(1, 1, (3, 6))
     holds, fails = zip(*(chance(f"{n}[x] > 0", **{n: v}) for n, v in (("a", a), ("b", b), ("c", c))), strict=True)
-    every = chance("a[x] > 0 and b[x] > 0 and c[x] > 0", a=a, b=b, c=c)
-    assert (every[0], every[1]) == (max(holds), pytest.approx(min(1, 3 * min(fails))))
-    some = chance("a[x] > 0 or b[x] > 0 or c[x] > 0", a=a, b=b, c=c)
-    assert (some[0], some[1]) == (pytest.approx(min(1, 3 * min(holds))), max(fails))
+    every, some = (chance(f" {joint} ".join(f"{n}[x] > 0" for n in "abc"), a=a, b=b, c=c) for joint in ("and", "or"))
+    assert every == pytest.approx((max(holds), min(1, 3 * min(fails))))
+    assert some == pytest.approx((min(1, 3 * min(holds)), max(fails)))
 
 
 def test_values_without_spread_decide_only_where_they_are_exact():
@@ -86,8 +85,7 @@ def test_laws(rows, scale):
     result = chance("a[x] > b[x]", a=a, b=b)
     assert chance("b[x] > a[x]", a=a, b=b) == result[::-1]
     if np.abs(a - b).std() > 1e-6:
-        scaled = chance(f"{scale} * a[x] > {scale} * b[x]", a=a, b=b)
-        assert scaled[0] == pytest.approx(result[0], abs=1e-6)
+        assert chance(f"{scale} * a[x] > {scale} * b[x]", a=a, b=b) == pytest.approx(result, abs=1e-6)
     for text in ("a[x] > b[x]", "a[x] > 0 and b[x] > 0", "a[x] > 0 or b[x] > 0", "abs(a[x] - b[x]) < 1"):
         both = chance(text, a=a, b=b)
         assert not (both[0] < LEVEL and both[1] < LEVEL) and min(both[0], both[1]) >= 0
@@ -117,11 +115,3 @@ def test_with_no_effect_at_most_5_percent_are_decided_wrongly_each_way(text, kin
     told = [decided(text, **dict(zip("abcde", DRAWS[kind](rng, (5, n)), strict=True))) for _ in range(600)]
     assert NULLS[text] == "holds" or told.count("holds") / 600 < bound
     assert NULLS[text] == "fails" or told.count("fails") / 600 < bound
-
-
-def test_an_effect_is_seen():
-    """The rule is not safe by saying nothing: one standard deviation, twelve repeats."""
-    rng = np.random.default_rng(3)
-    for text in ("a[x] > 0", "a[x] > 0 and b[x] > 0"):
-        told = [decided(text, a=rng.normal(1.2, 1, 12), b=rng.normal(1.2, 1, 12)) for _ in range(300)]
-        assert told.count("holds") > 0.85 * 300 and told.count("fails") == 0

@@ -140,8 +140,8 @@ def test_the_page_of_each_paper_has_an_anchor_for_each_claim_with_the_ledgers_ve
         verdict = f"{j.verdict}, {j.scope}" if j.scope else j.verdict
         assert icon.strip() and f"{words(said)}, ".startswith(f"{verdict}, ")
         assert j.claim.statement in words(part) and j.claim.compare in html.unescape(part)
-        for need in j.needs:
-            assert f"{need.text} {need.state}" in words(part), j.claim.id
+        for need, state in j.needs.items():
+            assert f"{need} {state}" in words(part), j.claim.id
 
 
 def test_the_ledger_has_every_claim_once_with_what_the_menus_ask_for(built_book):

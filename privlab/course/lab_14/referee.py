@@ -56,10 +56,11 @@ def cases(judgements: Sequence[Judgement], number: int = 8, seed: int = 0) -> li
 
 def _case(judgement: Judgement) -> list[Case]:
     """The claim as a case, if it is one."""
-    about = comparison.ranges(judgement.claim.compare)
-    text, low, high = about[0]
-    if len(about) != 1 or len(judgement.tables) != 1 or rule.of_errors(text):
+    atoms = comparison.atoms(comparison.parse(judgement.claim.compare))
+    (text, *others), lows, highs = zip(*map(comparison.bar, atoms), strict=True)
+    if {*others} - {text} or len(judgement.tables) != 1 or rule.of_errors(text):
         return []
+    low, high = max(lows), min(highs)
     values = comparison.value(text, judgement.tables[0]).to_numpy()
     gap = min(abs(values.mean() - low), abs(values.mean() - high))
     return [Case(judgement, text, values, low, high)] if len(values) >= 3 and gap < MOST * values.std(ddof=1) else []
