@@ -58,15 +58,10 @@ def environment(format: int, device: str | torch.device = "cpu") -> dict[str, An
     return {"format": format, "device": torch.device(device).type, "versions": versions()}
 
 
-def keyed(kind: str, settings: Mapping[str, Any], **about: Any) -> Run:
-    """The run of a computation, under a key of its settings and its environment.  kind: see `Run`.  about: see `environment`."""
-    return Run(kind, {**settings, **environment(**about)})
-
-
 class Run:
     """One long computation and its results.
 
-    kind: what it is, such as "victim".  config: all that its result depends on, see `key`.
+    kind: what it is, such as "victim".  config: all that its result depends on, see `key`: its settings and its `environment`.
     path: its folder, `root/KIND/KEY`.  root: `folder()` if not given; may be read-only as long as the run is complete.
     Several processes may work at the same run: of two that save the same name the last one counts, as both computed the same.
     """
@@ -82,7 +77,7 @@ class Run:
     def names(self) -> list[str]:
         """Names of the tensors and notes saved so far."""
         files = [*self.path.glob("*.safetensors"), *self.path.glob("*.json")]
-        return sorted({file.stem for file in files} - {"complete", "config"})
+        return sorted({file.stem for file in files} - {"complete"})
 
     def save(self, name: str, tensors: Mapping[str, Tensor]) -> None:
         """Keep tensors under a name; saving the name again replaces them (a checkpoint)."""
@@ -105,12 +100,10 @@ class Run:
             return json.loads(path.read_bytes())
 
     def finish(self) -> None:
-        """Declare the run complete: it now holds all that it will ever hold."""
-        self._write("complete.json", b"{}")
+        """Declare the run complete: it now holds all that it will ever hold, its configuration as well."""
+        self.note("complete", self.config)
 
     def _write(self, name: str, content: bytes) -> None:
-        if not (self.path / "config.json").exists():
-            write_atomic(self.path / "config.json", json.dumps(self.config, indent=1).encode())
         if not self.complete:  # or another process was faster, and has computed the same
             write_atomic(self.path / name, content)
 
