@@ -68,15 +68,16 @@ def peak_gb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 
-def device(name: str = "auto", here: bool = True) -> str:
-    """The torch device to compute on: "auto" is CUDA where torch has kernels for the card, else the CPU.  here, errors: see `check_device`.
+def device(name: str = "auto") -> str:
+    """The torch device to compute on: "auto" is CUDA where torch has kernels for the card, else the CPU.  Errors: see `check_device`.
 
-    It calls `exact_float32`.
+    From here on a GPU computes float32 as float32: left alone, cuDNN rounds what enters a convolution to TensorFloat-32's ten bits. A
+    gradient is compared to better than that, and a difference of two of them magnifies it. Under autocast nothing changes.
     """
     import torch
 
-    exact_float32()
-    check_device(name, here)
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    check_device(name)
     if name != "auto":
         return name
     with suppress(RuntimeError):  # torch finds cards, too, that it was not built for
@@ -96,13 +97,3 @@ def check_device(name: str, here: bool = True) -> None:
 
         if int(match[1] or 0) >= (count := torch.cuda.device_count()):
             raise ValueError(f"device={name!r} is not on this machine, where torch sees {count} GPUs; try auto or cpu")
-
-
-def exact_float32() -> None:
-    """Have a GPU compute float32 as float32: left alone, cuDNN rounds what enters a convolution to TensorFloat-32's ten bits.
-
-    A gradient is compared to better than that, and a difference of two of them magnifies it. Under autocast nothing changes.
-    """
-    import torch
-
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False

@@ -2,7 +2,6 @@
 
 import math
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,8 +11,7 @@ import numpy as np
 from PIL import Image
 from tqdm.auto import tqdm
 
-from privlab import compute
-from privlab.experiments.measuring import measure, png, row
+from privlab.experiments.measuring import measure, measured, png
 from privlab.experiments.protocol import Experiment, find
 from privlab.ledger import evidence
 
@@ -122,15 +120,14 @@ def run(name: str, size: str, *, device: str = "cpu") -> Evidence:
     if size not in ("smoke", "class"):
         measure([name], size, device=device)
         return load(name, size)
-    device, began = compute.device(device), time.perf_counter()
     plan = experiment.size(size)
     number = 0 if size == "smoke" else plan.range.stop
     total = len(_loaded(experiment, size).table) or None
     bar = partial(tqdm, desc=name, total=total, unit="number", leave=False)
-    values, images = experiment.collected(number, size, device, bar)
+    row, images = measured(experiment, size, number, device, bar)
     if live := os.environ.get("PRIVLAB_LIVE"):  # the runner's, which compares what moved
         evidence.path(name, size, Path(live)).unlink(missing_ok=True)  # of an earlier run
-        seconds = time.perf_counter() - began
-        evidence.append(name, size, row(experiment, size, number, values, seconds, device), Path(live))
-    table, shown = {key: np.array([value]) for key, value in values.items()}, {k: x.numpy() for k, x in images.items()}
+        evidence.append(name, size, row, Path(live))
+    table = {key: np.array([value]) for key, value in row.values.items()}
+    shown = {key: image.numpy() for key, image in images.items()}
     return Evidence(name, size, (number,), table, True, plan.stands_for, plan.own, shown)

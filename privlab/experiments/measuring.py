@@ -5,11 +5,11 @@ checkpoints in the store, and go on from there.
 """
 
 import contextlib
+import math
 import re
 import statistics
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -18,10 +18,11 @@ from typing import NamedTuple
 import torch
 from filelock import FileLock, Timeout
 from PIL import Image
+from torch import Tensor
 
 from privlab.compute import machine, store, tasks
 from privlab.compute.files import shared_folder
-from privlab.experiments.protocol import Experiment, find
+from privlab.experiments.protocol import Experiment, Values, find
 from privlab.ledger import evidence
 
 SHOWN = 3  # so many repeats of a size have their pictures kept, the first ones, so that the book shows what the numbers are about
@@ -82,26 +83,21 @@ def measure(
     cannot be written; RuntimeError for a repeat that failed, behind all others.
     """
     root = str(evidence.folder().absolute())  # the workers of a cluster may have another current folder
-    elsewhere = tasks.address(jobs)
-    device = machine.device(device, here=not elsewhere)
-    if device.startswith("cuda") and not elsewhere:
+    if cluster := tasks.address(jobs):
+        machine.check_device(device, here=False)
+    elif machine.device(device).startswith("cuda"):
         jobs = jobs or 1  # a process for a card
     tasks.processes(jobs)  # what cannot be done is told before it is registered
     listed = plans(names, size)
-    if any(plan.missing for plan in listed):  # what cannot be written is not found out after hours
-        shared_folder(Path(root))
-        tempfile.TemporaryFile(dir=root).close()
-        if size != "smoke":  # where the range of a decorator moved on, it is a further try
-            evidence.register(registration(plan.experiment, size) for plan in listed if plan.missing)
-    work = {
-        f"{plan.experiment} {size} {n}": partial(repeat, plan.experiment, size, n, root, device)
-        for plan in listed
-        for n in plan.missing
-    }
+    missing = [(plan.experiment, n) for plan in listed for n in plan.missing]
+    if missing and size != "smoke":  # where the range of a decorator moved on, it is a further try
+        evidence.register(registration(plan.experiment, size) for plan in listed if plan.missing)
+    work = {f"{name} {size} {n}": partial(repeat, name, size, n, root, device) for name, n in missing}
     there = f"all {sum(plan.there for plan in listed)} repeats at {size} are there"
-    title, budget = f"{len(work)} repeats at {size}" if work else there, None if minutes is None else 60 * minutes
+    title = f"{len(work)} repeats at {size}" if work else there
+    budget = math.inf if minutes is None else 60 * minutes
     said = tasks.fan_out(work, title, jobs=jobs, budget=budget, progress=progress)
-    if elsewhere and minutes is None and any(plan.missing for plan in plans(names, size)):
+    if cluster and minutes is None and any(plan.missing for plan in plans(names, size)):
         raise RuntimeError("repeats left no result here; all machines need the same disk under the same path")
     return said
 
@@ -111,7 +107,7 @@ def repeat(experiment: str, size: str, repeat: int, root: str, device: str = "cp
 
     Raises ValueError for a value that is no number, or a name that is yielded twice; `tasks.Taken` where another process is at it.
     """
-    chosen, where, began = find(experiment), Path(root), time.process_time()
+    chosen, where = find(experiment), Path(root)
     file = evidence.path(experiment, size, where)
     shared_folder(file.parent)
     lock = file.with_name(f".{file.name}.{repeat}.lock")
@@ -121,23 +117,25 @@ def repeat(experiment: str, size: str, repeat: int, root: str, device: str = "cp
         raise tasks.Taken(f"repeat {repeat} of {file.stem} is being measured by another process") from None
     with alone:
         if repeat not in evidence.lines(experiment, size, chosen.digest(size), where):  # or it was measured since
-            values, images = chosen.collected(repeat, size, device)
+            row, images = measured(chosen, size, repeat, device)
             for name, image in images.items() if repeat in chosen.size(size).range[:SHOWN] else ():
                 place = png(experiment, size, repeat, name, where)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 Image.fromarray(image.numpy()).save(place, optimize=True)
-            seconds = time.process_time() - began
-            evidence.append(experiment, size, row(chosen, size, repeat, values, seconds, device), where)
+            evidence.append(experiment, size, row, where)
         with contextlib.suppress(OSError):  # who holds it from now on finds the repeat there
             lock.unlink()
 
 
-def row(
-    chosen: Experiment, size: str, repeat: int, values: Mapping[str, float], seconds: float, device: str
-) -> evidence.Repeat:
-    """The line of a repeat, with what it was measured on: the CPU where the experiment takes no device."""
-    device = device if chosen.takes_device else "cpu"
+def measured(
+    chosen: Experiment, size: str, repeat: int, device: str = "cpu", watch: Callable[[Values], Values] = iter
+) -> tuple[evidence.Repeat, dict[str, Tensor]]:
+    """The line of a repeat that is measured now, with what it was measured on, and its pictures.  watch: see `Experiment.collected`."""
+    began, there = time.process_time(), machine.device(device)
+    device = there if chosen.takes_device else "cpu"
+    values, images = chosen.collected(repeat, size, device, watch)
+    seconds = time.process_time() - began
     on = store.versions() | {"processor": machine.processor(), "threads": str(torch.get_num_threads())}
     if device.startswith("cuda"):
         on["card"] = torch.cuda.get_device_name(device)
-    return evidence.Repeat(repeat, chosen.digest(size), values, seconds, time.time(), device, on)
+    return evidence.Repeat(repeat, chosen.digest(size), values, seconds, time.time(), device, on), images

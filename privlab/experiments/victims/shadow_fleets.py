@@ -23,11 +23,7 @@ FAMILIES: dict[str, dict[str, Architecture]] = {
         "convnext": ("convnext_cifar", dict(dims=(24, 48, 96, 96))),
     },
     "medium": {name: (f"{name}_cifar", {}) for name in ("resnet", "swin", "convnext")},
-    "paper": {
-        "resnet": ("resnet50_cifar", {}),
-        "swin": ("swin_tiny_cifar", {}),
-        "convnext": ("convnext_tiny_cifar", {}),
-    },
+    "paper": dict(resnet=("resnet50_cifar", {}), swin=("swin_tiny_cifar", {}), convnext=("convnext_tiny_cifar", {})),
 }
 RECIPE: dict[str, Settings] = {  # by size
     "smoke": dict(epochs=2, batch_size=32, lr=2e-3, warmup_epochs=1),
