@@ -12,16 +12,14 @@ from pathlib import Path
 import psutil
 
 _CGROUP, _CPUINFO = Path("/sys/fs/cgroup"), Path("/proc/cpuinfo")
-# Looks of a waiting thread before it sleeps, some half a millisecond. libgomp's own 300,000 make a crowd slow; 1,000 leave a thread
-# asleep between two small operations, and make a quiet machine slow.
+# looks of a waiting thread before it sleeps, half a millisecond: libgomp's own 300,000 make a crowd slow, and 1,000 a quiet machine
 SPINS = "20000"
 
 
 def settle_threads() -> None:
     """Set OMP_NUM_THREADS and GOMP_SPINCOUNT of this process, before it imports torch; what a user has set stays.
 
-    As many threads as there are cores that nobody uses just now. They wait for each other by spinning: where one of them has no core, two
-    threads take several times as long as one. `make bench` has what this takes on a quiet machine, and on a crowded one ("threads").
+    As many threads as cores that nobody uses just now: they wait by spinning, and two of which one has no core take far longer than one.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
@@ -86,10 +84,7 @@ def device(name: str = "auto") -> str:
 
 
 def check_device(name: str, here: bool = True) -> None:
-    """Raise ValueError for a name that is not auto, cpu, cuda or cuda:N, such as Apple's mps, which has no float64; or for no such GPU.
-
-    here: whether this machine computes, and not others, whose cards it does not see.
-    """
+    """Raise ValueError for a name that is not auto, cpu, cuda or cuda:N (Apple's mps has no float64), or, if it computes `here`, no GPU."""
     if not (match := re.fullmatch(r"auto|cpu|cuda(?::([0-9]{1,4}))?", name)):
         raise ValueError(f"device={name!r} is not a device of the labs; try auto, cpu, cuda, or one of several: cuda:1")
     if here and name.startswith("cuda"):

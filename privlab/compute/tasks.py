@@ -25,23 +25,25 @@ class Taken(Exception):
 
 
 def fan_out(
-    tasks: Mapping[str, Callable[[], None]], title: str, *, jobs: int | None = None, budget: float = math.inf,
-    progress: bool = True,
+    tasks: Mapping[str, Callable[[], None]], title: str, *, jobs: int | None = None, minutes: float | None = None,
+    cluster: str | None = None, progress: bool = True,
 ) -> str:  # fmt: skip
     """Do these tasks, and say in one line what was done.
 
     tasks: name -> what is called, which does nothing where its result is there: a worker's death may make it be called again.
-    jobs: see `processes`; 1 works in this process.  budget: seconds, after which no task begins.
-    An interrupt ends the workers and loses no step that was kept; on a cluster (see `address`), whose machines share this disk, what has
-    begun goes on to its end.  Raises ValueError and ConnectionError as `processes` and `on_cluster` do; RuntimeError for the first task
-    that failed, when all others are done, and where workers die again and again.
+    jobs: see `processes`; 1 works in this process.  minutes: after so many no task begins.
+    cluster: see `on_cluster`; it takes the place of processes, and its machines share this disk.
+    An interrupt ends the workers and loses no step that was kept; on a cluster, what has begun goes on to its end.
+    Raises ValueError and ConnectionError as `processes` and `on_cluster` do; RuntimeError for the first task that failed, when all others
+    are done, and where workers die again and again.
     """
     if not tasks:
         return f"{title}: nothing to do"
-    began, todo, cluster = time.time(), dict(tasks), address(jobs)
+    began, todo = time.time(), dict(tasks)
     jobs = 0 if cluster else min(processes(jobs), len(todo))
     where = f"the cluster at {cluster}" if cluster else f"{jobs} processes" if jobs > 1 else "one process"
-    deadline, deaths, fruitless, failed = began + budget, 0, 0, list[tuple[str, Exception]]()
+    deadline = began + (math.inf if minutes is None else 60 * minutes)
+    deaths, fruitless, failed = 0, 0, list[tuple[str, Exception]]()
     with tqdm(desc=title, total=len(todo), unit="task", disable=not progress, leave=False) as bar:
         while todo and time.time() < deadline:
             # After a turn in which workers died and nothing was done, one goes alone: it may be what kills the others' workers.
@@ -79,11 +81,6 @@ def processes(jobs: int | None) -> int:
     if jobs < 1:
         raise ValueError(f"jobs={jobs} processes do no work; give 1 or more")
     return jobs
-
-
-def address(jobs: int | None) -> str | None:
-    """Of the cluster that is used, where one is: $PRIVLAB_CLUSTER, unless jobs are given."""
-    return os.environ.get("PRIVLAB_CLUSTER") if jobs is None else None
 
 
 def in_processes(jobs: int, threads: int, calls: Iterable[Any]) -> Iterator[Any]:
@@ -125,14 +122,12 @@ def on_cluster(address: str, calls: Sequence[Any]) -> Iterator[Any]:
             f"`dask scheduler --host 127.0.0.1` and `dask worker {address} --nthreads 1`, and give the address that the scheduler prints"
         ) from error
     with client:
-        lost, futures = None, [client.submit(attempt, *given, pure=False) for attempt, given, _ in calls]
+        futures = [client.submit(attempt, *given, pure=False) for attempt, given, _ in calls]
         for future in as_completed(futures, loop=client.loop):
             if future.status == "finished":
                 yield future.result()
-            else:
-                lost = future.exception()
-    if lost:
-        raise BrokenProcessPool(str(lost))
+        if lost := [future.exception() for future in futures if future.status != "finished"]:
+            raise BrokenProcessPool(str(lost[0]))
 
 
 _ALONE = threading.Lock()  # training draws from its process's generators, and a Dask worker may have several threads

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from privlab.experiments import find, names
-from privlab.experiments.measuring import measured
 from privlab.ledger import evidence
 from privlab.runner import canaries
 
@@ -27,7 +26,7 @@ def now(name: str, run: Path | None) -> evidence.Repeat:
     for there in canaries.live(run).get(name, []) if run else []:
         if there.repeat == 0 and there.digest == experiment.digest("smoke"):
             return there
-    return measured(experiment, "smoke", 0)[0]  # on one thread, as all tests
+    return experiment.measured(0, "smoke")[0]  # on one thread, as all tests
 
 
 @pytest.mark.parametrize("name", names())
