@@ -21,15 +21,11 @@ def make_folder(path: Path) -> None:
     try:
         shared_folder(path)
     except OSError as error:
-        why = f"out={str(path)!r} cannot be a folder to write in: {error.strerror}; give another"
-        raise type(error)(why) from None
+        raise type(error)(f"out='{path}' cannot be a folder to write in: {error.strerror}; give another") from None
 
 
 def write_atomic(path: Path | str, content: bytes) -> None:
-    """Write a file whole or not at all, folders included: a reader sees the old content or the new, never a part.
-
-    Raises OSError in one line, for a full disk or a closed one.
-    """
+    """Write a file whole or not at all, folders included.  Raises OSError in one line, for a full disk or a closed one."""
     target = Path(os.path.realpath(path))  # a link stays one
     part = target.with_name(f".{target.name}.{secrets.token_hex(6)}")  # beside it, as a rename must not cross disks
     try:

@@ -12,16 +12,14 @@ from pathlib import Path
 import psutil
 
 _CGROUP, _CPUINFO = Path("/sys/fs/cgroup"), Path("/proc/cpuinfo")
-# Looks of a waiting thread before it sleeps, some half a millisecond. libgomp's own 300,000 make a crowd slow; 1,000 leave a thread
-# asleep between two small operations, and make a quiet machine slow.
+# looks of a waiting thread before it sleeps, half a millisecond: libgomp's own 300,000 make a crowd slow, and 1,000 a quiet machine
 SPINS = "20000"
 
 
 def settle_threads() -> None:
     """Set OMP_NUM_THREADS and GOMP_SPINCOUNT of this process, before it imports torch; what a user has set stays.
 
-    As many threads as there are cores that nobody uses just now. They wait for each other by spinning: where one of them has no core, two
-    threads take several times as long as one. book/benchmarks.md has what this takes on a quiet machine, and on a crowded one ("threads").
+    As many threads as cores that nobody uses just now: they wait by spinning, and two of which one has no core take far longer than one.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
@@ -68,15 +66,16 @@ def peak_gb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 
-def device(name: str = "auto", here: bool = True) -> str:
-    """The torch device to compute on: "auto" is CUDA where torch has kernels for the card, else the CPU.  here, errors: see `check_device`.
+def device(name: str = "auto") -> str:
+    """The torch device to compute on: "auto" is CUDA where torch has kernels for the card, else the CPU.  Errors: see `check_device`.
 
-    It calls `exact_float32`.
+    From here on a GPU computes float32 as float32: left alone, cuDNN rounds what enters a convolution to TensorFloat-32's ten bits. A
+    gradient is compared to better than that, and a difference of two of them magnifies it. Under autocast nothing changes.
     """
     import torch
 
-    exact_float32()
-    check_device(name, here)
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    check_device(name)
     if name != "auto":
         return name
     with suppress(RuntimeError):  # torch finds cards, too, that it was not built for
@@ -85,10 +84,7 @@ def device(name: str = "auto", here: bool = True) -> str:
 
 
 def check_device(name: str, here: bool = True) -> None:
-    """Raise ValueError for a name that is not auto, cpu, cuda or cuda:N, such as Apple's mps, which has no float64; or for no such GPU.
-
-    here: whether this machine computes, and not others, whose cards it does not see.
-    """
+    """Raise ValueError for a name that is not auto, cpu, cuda or cuda:N (Apple's mps has no float64), or, if it computes `here`, no GPU."""
     if not (match := re.fullmatch(r"auto|cpu|cuda(?::([0-9]{1,4}))?", name)):
         raise ValueError(f"device={name!r} is not a device of the labs; try auto, cpu, cuda, or one of several: cuda:1")
     if here and name.startswith("cuda"):
@@ -96,13 +92,3 @@ def check_device(name: str, here: bool = True) -> None:
 
         if int(match[1] or 0) >= (count := torch.cuda.device_count()):
             raise ValueError(f"device={name!r} is not on this machine, where torch sees {count} GPUs; try auto or cpu")
-
-
-def exact_float32() -> None:
-    """Have a GPU compute float32 as float32: left alone, cuDNN rounds what enters a convolution to TensorFloat-32's ten bits.
-
-    A gradient is compared to better than that, and a difference of two of them magnifies it. Under autocast nothing changes.
-    """
-    import torch
-
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False

@@ -19,8 +19,6 @@ from torch import Tensor
 
 from privlab.compute.files import guarded, write_atomic
 
-CURE = "delete its folder and run again"
-
 
 def folder() -> Path:
     """Where runs are kept: $PRIVLAB_STORE, or ~/.cache/privlab/store."""
@@ -51,22 +49,14 @@ def versions() -> dict[str, str]:
 
 
 def environment(format: int, device: str | torch.device = "cpu") -> dict[str, Any]:
-    """What every result hangs on beside its settings.  device: what computes, of which the kind counts ("cuda").
-
-    format: raised when the same settings begin to give another result.
-    """
+    """What every result hangs on beside its settings.  format: raised when they begin to give another result.  device: its kind counts."""
     return {"format": format, "device": torch.device(device).type, "versions": versions()}
-
-
-def keyed(kind: str, settings: Mapping[str, Any], **about: Any) -> Run:
-    """The run of a computation, under a key of its settings and its environment.  kind: see `Run`.  about: see `environment`."""
-    return Run(kind, {**settings, **environment(**about)})
 
 
 class Run:
     """One long computation and its results.
 
-    kind: what it is, such as "victim".  config: all that its result depends on, see `key`.
+    kind: what it is, such as "victim".  config: all that its result depends on, see `key`: its settings and its `environment`.
     path: its folder, `root/KIND/KEY`.  root: `folder()` if not given; may be read-only as long as the run is complete.
     Several processes may work at the same run: of two that save the same name the last one counts, as both computed the same.
     """
@@ -81,18 +71,16 @@ class Run:
 
     def names(self) -> list[str]:
         """Names of the tensors and notes saved so far."""
-        files = [*self.path.glob("*.safetensors"), *self.path.glob("*.json")]
-        return sorted({file.stem for file in files} - {"complete", "config"})
+        return sorted({file.stem for file in self.path.glob("[!.]*")} - {"complete"})
 
     def save(self, name: str, tensors: Mapping[str, Tensor]) -> None:
-        """Keep tensors under a name; saving the name again replaces them (a checkpoint)."""
-        layout = torch.contiguous_format  # and cloned, since no two may share memory
-        plain = {n: t.detach().cpu().clone(memory_format=layout) for n, t in tensors.items()}
+        """Keep tensors under a name, copied, as no two may share memory; saving the name again replaces them (a checkpoint)."""
+        plain = {n: t.detach().cpu().clone(memory_format=torch.contiguous_format) for n, t in tensors.items()}
         self._write(f"{name}.safetensors", safetensors.torch.save(plain))
 
     def load(self, name: str) -> dict[str, Tensor]:
         """The tensors saved under a name, on the CPU.  Raises FileNotFoundError, or ValueError for a corrupt file."""
-        with guarded(path := self.path / f"{name}.safetensors", "is corrupt", CURE):
+        with guarded(path := self.path / f"{name}.safetensors", "is corrupt", "delete its folder and run again"):
             return safetensors.torch.load(path.read_bytes())
 
     def note(self, name: str, content: Any) -> None:
@@ -101,16 +89,14 @@ class Run:
 
     def read(self, name: str) -> Any:
         """What `note` kept under a name.  Raises FileNotFoundError, or ValueError for a corrupt file."""
-        with guarded(path := self.path / f"{name}.json", "is corrupt", CURE):
+        with guarded(path := self.path / f"{name}.json", "is corrupt", "delete its folder and run again"):
             return json.loads(path.read_bytes())
 
     def finish(self) -> None:
-        """Declare the run complete: it now holds all that it will ever hold."""
-        self._write("complete.json", b"{}")
+        """Declare the run complete: it now holds all that it will ever hold, its configuration as well."""
+        self.note("complete", self.config)
 
     def _write(self, name: str, content: bytes) -> None:
-        if not (self.path / "config.json").exists():
-            write_atomic(self.path / "config.json", json.dumps(self.config, indent=1).encode())
         if not self.complete:  # or another process was faster, and has computed the same
             write_atomic(self.path / name, content)
 

@@ -9,7 +9,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext
 from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
@@ -26,32 +25,32 @@ class Taken(Exception):
 
 
 def fan_out(
-    tasks: Mapping[str, Callable[[], None]], title: str, *, jobs: int | None = None, budget: float | None = None,
-    progress: bool = True,
+    tasks: Mapping[str, Callable[[], None]], title: str, *, jobs: int | None = None, minutes: float | None = None,
+    cluster: str | None = None, progress: bool = True,
 ) -> str:  # fmt: skip
     """Do these tasks, and say in one line what was done.
 
     tasks: name -> what is called, which does nothing where its result is there: a worker's death may make it be called again.
-    jobs: see `processes`; 1 works in this process.  budget: seconds, after which no task begins.
-    An interrupt ends the workers and loses no step that was kept; on a cluster (see `address`), whose machines share this disk, what has
-    begun goes on to its end.  Raises ValueError and ConnectionError as `processes` and `reach` do; RuntimeError for the first task that
-    failed, when all others are done, and where workers die again and again.
+    jobs: see `processes`; 1 works in this process.  minutes: after so many no task begins.
+    cluster: see `on_cluster`; it takes the place of processes, and its machines share this disk.
+    An interrupt ends the workers and loses no step that was kept; on a cluster, what has begun goes on to its end.
+    Raises ValueError and ConnectionError as `processes` and `on_cluster` do; RuntimeError for the first task that failed, when all others
+    are done, and where workers die again and again.
     """
     if not tasks:
         return f"{title}: nothing to do"
-    began, todo, cluster = time.time(), dict(tasks), address(jobs)
+    began, todo = time.time(), dict(tasks)
     jobs = 0 if cluster else min(processes(jobs), len(todo))
     where = f"the cluster at {cluster}" if cluster else f"{jobs} processes" if jobs > 1 else "one process"
-    deadline = began + (math.inf if budget is None else budget)
+    deadline = began + (math.inf if minutes is None else 60 * minutes)
     deaths, fruitless, failed = 0, 0, list[tuple[str, Exception]]()
-    bar = tqdm(desc=title, total=len(todo), unit="task", disable=not progress, leave=False)
-    with reach(cluster) if cluster else nullcontext() as client, bar:
+    with tqdm(desc=title, total=len(todo), unit="task", disable=not progress, leave=False) as bar:
         while todo and time.time() < deadline:
             # After a turn in which workers died and nothing was done, one goes alone: it may be what kills the others' workers.
             first, before, died = next(iter(todo)), len(todo), None
             calls = [delayed(_attempt)(name, todo[name], deadline) for name in ([first] if fruitless else todo)]
             try:
-                for name, error in _far(client, calls) if client else in_processes(jobs, 1, calls):
+                for name, error in on_cluster(cluster, calls) if cluster else in_processes(jobs, 1, calls):
                     if not isinstance(error, Taken):
                         del todo[name]
                         failed += [(name, error)] if error else []
@@ -84,30 +83,6 @@ def processes(jobs: int | None) -> int:
     return jobs
 
 
-def address(jobs: int | None) -> str | None:
-    """Of the cluster that is used, where one is: $PRIVLAB_CLUSTER, unless jobs are given."""
-    return os.environ.get("PRIVLAB_CLUSTER") if jobs is None else None
-
-
-def reach(address: str) -> Any:
-    """A client of the Dask scheduler at this address.  Raises ConnectionError that says what is missing."""
-    try:
-        from distributed import Client
-
-        client = Client(address, timeout=10, set_as_default=False)
-        try:
-            client.wait_for_workers(1, timeout=10)
-        except OSError:
-            client.close()
-            raise
-        return client
-    except (ImportError, OSError, TypeError, ValueError) as error:
-        raise ConnectionError(
-            f"cluster={address!r} does not answer ({type(error).__name__}); install the extra (pip install -e '.[cluster]'), start "
-            f"`dask scheduler --host 127.0.0.1` and `dask worker {address} --nthreads 1`, and give the address that the scheduler prints"
-        ) from error
-
-
 def in_processes(jobs: int, threads: int, calls: Iterable[Any]) -> Iterator[Any]:
     """What calls of joblib's `delayed` return, as they end, in processes of this machine with so many threads each.
 
@@ -130,25 +105,36 @@ def _begin_worker(parent: int, *_: object) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _far(client: Any, calls: Sequence[Any]) -> Iterator[Any]:
-    """On a cluster, by Dask itself: joblib's backend for it waits for ever for a task whose workers died too often (1.6.0)."""
-    from distributed import as_completed
+def on_cluster(address: str, calls: Sequence[Any]) -> Iterator[Any]:
+    """What calls of joblib's `delayed` return, as they end, on the Dask cluster whose scheduler has this address.
 
-    lost, futures = None, [client.submit(attempt, *given, pure=False) for attempt, given, _ in calls]
-    for future in as_completed(futures, loop=client.loop):
-        if future.status == "finished":
-            yield future.result()
-        else:
-            lost = future.exception()
-    if lost:
-        raise BrokenProcessPool(str(lost))
+    By Dask itself: joblib's backend for it waits for ever for a task whose workers died too often (1.6.0).
+    Raises ConnectionError that says what is missing; BrokenProcessPool for such a task, when all others have ended.
+    """
+    try:
+        from distributed import Client, as_completed
+
+        client = Client(address, timeout=10, set_as_default=False)
+        client.wait_for_workers(1, timeout=10)
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        raise ConnectionError(
+            f"cluster={address!r} does not answer ({type(error).__name__}); install the extra (pip install -e '.[cluster]'), start "
+            f"`dask scheduler --host 127.0.0.1` and `dask worker {address} --nthreads 1`, and give the address that the scheduler prints"
+        ) from error
+    with client:
+        futures = [client.submit(attempt, *given, pure=False) for attempt, given, _ in calls]
+        for future in as_completed(futures, loop=client.loop):
+            if future.status == "finished":
+                yield future.result()
+        if lost := [future.exception() for future in futures if future.status != "finished"]:
+            raise BrokenProcessPool(str(lost[0]))
 
 
 _ALONE = threading.Lock()  # training draws from its process's generators, and a Dask worker may have several threads
 
 
 def _attempt(name: str, call: Callable[[], None], deadline: float) -> tuple[str, Exception | None]:
-    """Work at a task; its name, and `Taken` or how it failed.  With one thread, and float32 as it is, results are the same to the bit."""
+    """Work at a task; its name, and `Taken` or how it failed.  With one thread, results are the same to the bit."""
     import torch  # not at the top: who starts workers need not wait for it
 
     with _ALONE:
@@ -156,7 +142,6 @@ def _attempt(name: str, call: Callable[[], None], deadline: float) -> tuple[str,
             return name, Taken()
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
-        machine.exact_float32()
         try:
             call()
             return name, None

@@ -2,7 +2,6 @@
 
 import math
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,8 +11,7 @@ import numpy as np
 from PIL import Image
 from tqdm.auto import tqdm
 
-from privlab import compute
-from privlab.experiments.measuring import measure, png, row
+from privlab.experiments.measuring import measure, png
 from privlab.experiments.protocol import Experiment, find
 from privlab.ledger import evidence
 
@@ -98,8 +96,7 @@ def load(name: str, size: str | None = None) -> Evidence:
 def _loaded(experiment: Experiment, size: str) -> Evidence:
     """What there is at one size: of the registered repeats, those names that all of them have."""
     plan = experiment.size(size)
-    rows = evidence.read(experiment.name, size, experiment.digest(size))
-    rows = [row for row in rows if row.repeat in plan.range]
+    rows = [row for row in evidence.read(experiment.name, size, experiment.digest(size)) if row.repeat in plan.range]
     names = [name for name in (rows[0].values if rows else ()) if all(name in row.values for row in rows)]
     table = {name: np.array([row.values[name] for row in rows]) for name in names}
     numbers = tuple(row.repeat for row in rows)
@@ -109,11 +106,9 @@ def _loaded(experiment: Experiment, size: str) -> Evidence:
 def run(name: str, size: str, *, device: str = "cpu") -> Evidence:
     """What a lab does live: the reader's own dots, which are no verdict's.
 
-    size: smoke or class: one repeat, in this process, and no evidence is written. At class its number lies behind the registered
-    ones, so it is new; at smoke it is repeat 0, which the tests hold against its committed values. night, gpu, paper: measures what is
+    size: smoke or class: one repeat, see `Size.live`, in this process, and no evidence is written. night, gpu, paper: measures what is
     registered and missing (hours; interrupted, it goes on from there when it is run again), and loads it. Where the experiment does not
-    have this size, the largest below it.
-    device: "cpu", "cuda", or "auto".
+    have this size, the largest below it.  device: "cpu", "cuda", or "auto".
     Raises ValueError for an unknown experiment, size or device.
     """
     experiment = find(name)
@@ -122,15 +117,11 @@ def run(name: str, size: str, *, device: str = "cpu") -> Evidence:
     if size not in ("smoke", "class"):
         measure([name], size, device=device)
         return load(name, size)
-    device, began = compute.device(device), time.perf_counter()
-    plan = experiment.size(size)
-    number = 0 if size == "smoke" else plan.range.stop
-    total = len(_loaded(experiment, size).table) or None
+    plan, total = experiment.size(size), len(_loaded(experiment, size).table) or None
     bar = partial(tqdm, desc=name, total=total, unit="number", leave=False)
-    values, images = experiment.collected(number, size, device, bar)
+    row, images = experiment.measured(plan.live, size, device, bar)
     if live := os.environ.get("PRIVLAB_LIVE"):  # the runner's, which compares what moved
-        evidence.path(name, size, Path(live)).unlink(missing_ok=True)  # of an earlier run
-        seconds = time.perf_counter() - began
-        evidence.append(name, size, row(experiment, size, number, values, seconds, device), Path(live))
-    table, shown = {key: np.array([value]) for key, value in values.items()}, {k: x.numpy() for k, x in images.items()}
-    return Evidence(name, size, (number,), table, True, plan.stands_for, plan.own, shown)
+        evidence.append(name, size, row, Path(live))
+    table = {key: np.array([value]) for key, value in row.values.items()}
+    shown = {key: image.numpy() for key, image in images.items()}
+    return Evidence(name, size, (row.repeat,), table, True, plan.stands_for, plan.own, shown)

@@ -1,27 +1,24 @@
 """Measure what is registered and missing; the files of evidence are the memory, so any machine goes on from them.
 
-What is interrupted, at any moment and in any way, loses at most the repeats in the making; of these, long searches and trainings keep their
-checkpoints in the store, and go on from there.
+What is interrupted, however that is, loses at most the repeats in the making; of these, long searches and trainings go on where they were.
 """
 
-import contextlib
+import os
 import re
 import statistics
-import tempfile
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
 from filelock import FileLock, Timeout
 from PIL import Image
 
-from privlab.compute import machine, store, tasks
+from privlab.compute import machine, tasks
 from privlab.compute.files import shared_folder
-from privlab.experiments.protocol import Experiment, find
+from privlab.experiments.protocol import find
 from privlab.ledger import evidence
 
 SHOWN = 3  # so many repeats of a size have their pictures kept, the first ones, so that the book shows what the numbers are about
@@ -34,17 +31,13 @@ def png(experiment: str, size: str, repeat: int, name: str, root: Path | None = 
 
 
 class Plan(NamedTuple):
-    """What is there of an experiment at one size, and what is missing.
-
-    registered, there: how many repeats.  hours: what the missing ones will take on one core, by those that are there; None if none is.
-    """
+    """What is there of an experiment at one size, and what is missing."""
 
     experiment: str
-    size: str
-    registered: int
-    there: int
-    missing: tuple[int, ...]
-    hours: float | None
+    registered: int  # how many repeats
+    there: int  # how many of them
+    missing: tuple[int, ...]  # their numbers
+    hours: float | None  # what the missing ones will take on one core, by those that are there; None if none is
 
 
 def plans(names: Sequence[str], size: str) -> list[Plan]:
@@ -57,7 +50,7 @@ def plans(names: Sequence[str], size: str) -> list[Plan]:
         wanted = {*one.size(size).range}.union(*tries)
         missing = tuple(sorted(wanted - seconds.keys()))
         hours = statistics.mean(seconds.values()) * len(missing) / 3600 if seconds else None
-        found.append(Plan(one.name, size, len(wanted), len(wanted) - len(missing), missing, hours))
+        found.append(Plan(one.name, len(wanted), len(wanted) - len(missing), missing, hours))
     return found
 
 
@@ -82,26 +75,21 @@ def measure(
     cannot be written; RuntimeError for a repeat that failed, behind all others.
     """
     root = str(evidence.folder().absolute())  # the workers of a cluster may have another current folder
-    elsewhere = tasks.address(jobs)
-    device = machine.device(device, here=not elsewhere)
-    if device.startswith("cuda") and not elsewhere:
+    cluster = os.environ.get("PRIVLAB_CLUSTER") if jobs is None else None  # who names jobs means this machine
+    if cluster:
+        machine.check_device(device, here=False)
+    elif machine.device(device).startswith("cuda"):
         jobs = jobs or 1  # a process for a card
     tasks.processes(jobs)  # what cannot be done is told before it is registered
     listed = plans(names, size)
-    if any(plan.missing for plan in listed):  # what cannot be written is not found out after hours
-        shared_folder(Path(root))
-        tempfile.TemporaryFile(dir=root).close()
-        if size != "smoke":  # where the range of a decorator moved on, it is a further try
-            evidence.register(registration(plan.experiment, size) for plan in listed if plan.missing)
-    work = {
-        f"{plan.experiment} {size} {n}": partial(repeat, plan.experiment, size, n, root, device)
-        for plan in listed
-        for n in plan.missing
-    }
+    missing = [(plan.experiment, n) for plan in listed for n in plan.missing]
+    if missing and size != "smoke":  # where the range of a decorator moved on, it is a further try
+        evidence.register(registration(plan.experiment, size) for plan in listed if plan.missing)
+    work = {f"{name} {size} {n}": partial(repeat, name, size, n, root, device) for name, n in missing}
     there = f"all {sum(plan.there for plan in listed)} repeats at {size} are there"
-    title, budget = f"{len(work)} repeats at {size}" if work else there, None if minutes is None else 60 * minutes
-    said = tasks.fan_out(work, title, jobs=jobs, budget=budget, progress=progress)
-    if elsewhere and minutes is None and any(plan.missing for plan in plans(names, size)):
+    title = f"{len(work)} repeats at {size}" if work else there
+    said = tasks.fan_out(work, title, jobs=jobs, minutes=minutes, cluster=cluster, progress=progress)
+    if cluster and minutes is None and any(plan.missing for plan in plans(names, size)):
         raise RuntimeError("repeats left no result here; all machines need the same disk under the same path")
     return said
 
@@ -111,7 +99,7 @@ def repeat(experiment: str, size: str, repeat: int, root: str, device: str = "cp
 
     Raises ValueError for a value that is no number, or a name that is yielded twice; `tasks.Taken` where another process is at it.
     """
-    chosen, where, began = find(experiment), Path(root), time.process_time()
+    chosen, where = find(experiment), Path(root)
     file = evidence.path(experiment, size, where)
     shared_folder(file.parent)
     lock = file.with_name(f".{file.name}.{repeat}.lock")
@@ -121,23 +109,11 @@ def repeat(experiment: str, size: str, repeat: int, root: str, device: str = "cp
         raise tasks.Taken(f"repeat {repeat} of {file.stem} is being measured by another process") from None
     with alone:
         if repeat not in evidence.lines(experiment, size, chosen.digest(size), where):  # or it was measured since
-            values, images = chosen.collected(repeat, size, device)
+            row, images = chosen.measured(repeat, size, device)
             for name, image in images.items() if repeat in chosen.size(size).range[:SHOWN] else ():
                 place = png(experiment, size, repeat, name, where)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 Image.fromarray(image.numpy()).save(place, optimize=True)
-            seconds = time.process_time() - began
-            evidence.append(experiment, size, row(chosen, size, repeat, values, seconds, device), where)
-        with contextlib.suppress(OSError):  # who holds it from now on finds the repeat there
+            evidence.append(experiment, size, row, where)
+        with suppress(OSError):  # who holds it from now on finds the repeat there
             lock.unlink()
-
-
-def row(
-    chosen: Experiment, size: str, repeat: int, values: Mapping[str, float], seconds: float, device: str
-) -> evidence.Repeat:
-    """The line of a repeat, with what it was measured on: the CPU where the experiment takes no device."""
-    device = device if chosen.takes_device else "cpu"
-    on = store.versions() | {"processor": machine.processor(), "threads": str(torch.get_num_threads())}
-    if device.startswith("cuda"):
-        on["card"] = torch.cuda.get_device_name(device)
-    return evidence.Repeat(repeat, chosen.digest(size), values, seconds, time.time(), device, on)

@@ -18,17 +18,19 @@ import importlib
 import inspect
 import json
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from privlab.compute import store
+from privlab.compute import machine, store
 from privlab.data import load
-from privlab.ledger.evidence import EXACT_PSNR, FIRST, checked
+from privlab.ledger.evidence import EXACT_PSNR, FIRST, Repeat, checked
 
 Settings = Mapping[str, Any]  # plain JSON
 Values = Iterator[tuple[str, Any]]  # a number, or a picture as uint8 (height, width[, 3])
@@ -42,11 +44,11 @@ def profile(name: str) -> str:
 class Size:
     """One way to run an experiment: a decorator below `experiment`, from the cheapest down.
 
-    name: smoke (of seconds, which proves that it runs), class, night, gpu or paper.
-    repeats: how many are registered and judged, all of them and no others.
+    name: smoke (of seconds, which proves that it runs), class, night, gpu or paper.  repeats: how many are registered and judged.
     stands_for: what a reader must know to place the numbers: "the paper's networks, 12 photographs", "small networks, 2,000 images".
     own: whether it is the paper's own setting; only then a verdict speaks about the paper.
     first: number of the first repeat; that of the size if not given.  settings: arguments of the measuring function, plain JSON.
+    live: the repeat that a lab measures; at smoke 0, which the tests hold against its committed values, else a new one.
     """
 
     def __init__(
@@ -54,7 +56,7 @@ class Size:
     ) -> None:
         start = FIRST[name] if first is None else first
         self.name, self.range, self.stands_for, self.own = name, range(start, start + repeats), stands_for, own
-        self.settings = settings
+        self.settings, self.live = settings, 0 if name == "smoke" else self.range.stop
 
     def __call__(self, below: Any) -> tuple[Any, ...]:
         """The function with its sizes, the function last."""
@@ -104,13 +106,15 @@ class Experiment:
     def __call__(self, repeat: int, size: str, device: str = "cpu") -> Values:
         return self.measure(repeat, device, **self.size(size).settings)
 
-    def collected(
+    def measured(
         self, repeat: int, size: str, device: str = "cpu", watch: Callable[[Values], Values] = iter
-    ) -> tuple[dict[str, float], dict[str, Tensor]]:
-        """The numbers and the pictures of one repeat.  watch: gives the values on as they come, such as a bar of progress.
+    ) -> tuple[Repeat, dict[str, Tensor]]:
+        """The line of one repeat, with what it is measured on now, and its pictures.
 
-        Raises ValueError for a name that is yielded twice.
+        watch: gives the values on as they come, such as a bar of progress.  Raises ValueError for a name that is yielded twice.
         """
+        began, there = time.process_time(), machine.device(device)
+        device = there if self.takes_device else "cpu"
         values, images = dict[str, float](), dict[str, Tensor]()
         for name, value in watch(self(repeat, size, device)):
             if name in values or name in images:
@@ -119,7 +123,11 @@ class Experiment:
                 images[name] = value.cpu()
             else:
                 values[name] = EXACT_PSNR if name.startswith("psnr[") and value == math.inf else float(value)
-        return values, images
+        seconds = time.process_time() - began
+        on = store.versions() | {"processor": machine.processor(), "threads": str(torch.get_num_threads())}
+        if device.startswith("cuda"):
+            on["card"] = torch.cuda.get_device_name(device)
+        return Repeat(repeat, self.digest(size), values, seconds, time.time(), device, on), images
 
 
 _REGISTRY: dict[str, Experiment] = {}
@@ -143,10 +151,7 @@ def experiment(
 
 
 def names(pattern: str = "*") -> list[str]:
-    """Names of the experiments that fit a pattern with wildcards, such as "gradient_inversion.*"; all of them if not given.
-
-    A lab's lie with it, in privlab/course/lab_NN/experiments.py.
-    """
+    """Names of all experiments, or of those that fit a pattern, such as "gradient_inversion.*"; a lab's lie in its folder of the course."""
     for place in importlib.import_module("privlab.course").__path__:
         for file in sorted(Path(place).glob("lab_*/experiments.py")):
             importlib.import_module(f"privlab.course.{file.parent.name}.experiments")

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from privlab import data, models
 from privlab.compute import Run
-from privlab.compute.store import digest, joined, key, keyed, parted
+from privlab.compute.store import digest, environment, joined, key, parted
 from privlab.models.forward import RightGradients, evaluating, preprocessing
 from privlab.training import batches, defence
 from privlab.training.batches import Labelled, subset
@@ -123,7 +123,7 @@ def victim(
         "model": {"name": name, **changes, "structure": key({"": f"{built}{shapes}{built.normalise}"})},
         "training": {"format": FORMAT, "recipe": recipe.settings(), "seed": seed, "sample": SAMPLE, **sets},
     }
-    fit(built, members, recipe, seed=seed, run=keyed("victim", settings, format=FORMAT, device=device))
+    fit(built, members, recipe, seed=seed, run=Run("victim", {**settings, **environment(FORMAT, device)}))
     drawn = torch.randperm(test, generator=torch.Generator().manual_seed(seed))[:SAMPLE]
     return built, evaluate(built, subset(held_out, drawn))
 

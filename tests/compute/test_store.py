@@ -37,7 +37,7 @@ def test_a_computation_is_keyed_by_settings_format_device_and_versions(tmp_path,
     releases = {"torch": "2.15.0+cpu", "timm": "1.0.31"}
     monkeypatch.setattr(store.metadata, "version", releases.__getitem__)
     monkeypatch.setenv("PRIVLAB_STORE", str(tmp_path))
-    run = store.keyed("some", {"seed": 0}, format=1, device="cuda:1")
+    run = store.Run("some", {"seed": 0, **store.environment(1, "cuda:1")})
     about = {"format": 1, "device": "cuda", "versions": {"torch": "2.15.0", "timm": "1.0.31"}}
     assert run.config == {"seed": 0, **about} and run.path == tmp_path / "some" / store.key(run.config)[:32]
 
@@ -68,7 +68,7 @@ def write(root, value):
             run.save("weights", {"w": torch.full((2000,), value)})
         run.finish()
         assert len(run.load("weights")["w"].unique()) == 1
-        assert {p.name for p in run.path.glob("[!.]*")} == {"weights.safetensors", "config.json", "complete.json"}
+        assert {p.name for p in run.path.glob("[!.]*")} == {"weights.safetensors", "complete.json"}
 
 
 def test_two_processes_at_one_run_leave_one_whole_result(tmp_path):

@@ -124,22 +124,18 @@ def test_workers_end_with_the_one_that_started_them(end, status):
     assert len(workers) == 2 and not alive
 
 
-def test_a_cluster_that_does_not_answer(tmp_path, monkeypatch):
-    address = "nonsense://x"
-    monkeypatch.setenv("PRIVLAB_CLUSTER", address)
-    says = rf"cluster='{address}' does not answer \(\w+\); .*start `dask scheduler --host 127.0.0.1` and `dask worker"
+def test_a_cluster_that_does_not_answer(tmp_path):
+    says = r"cluster='nonsense://x' does not answer \(\w+\); .*start `dask scheduler --host 127.0.0.1` and `dask worker"
     with pytest.raises(ConnectionError, match=says):
-        run(folders(tmp_path, "a"), jobs=None)
-    assert "1 done" in run(folders(tmp_path, "a"))  # who names jobs means this machine
+        run(folders(tmp_path, "a"), cluster="nonsense://x")
 
 
 @pytest.mark.check
-def test_a_cluster_does_again_what_died_with_its_worker(tmp_path, errands, monkeypatch):
+def test_a_cluster_does_again_what_died_with_its_worker(tmp_path, errands):
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as here:
         cluster = here.scheduler_address
-        monkeypatch.setenv("PRIVLAB_CLUSTER", cluster)
-        said = run(folders(tmp_path, "a", errands.mortal) | folders(tmp_path, "bc", errands.again), jobs=None)
+        said = run(folders(tmp_path, "a", errands.mortal) | folders(tmp_path, "bc", errands.again), cluster=cluster)
         assert re.match(rf"folders: 3 done in \S+ s on the cluster at {cluster}", said)
         with pytest.raises(RuntimeError, match="folder b failed: FileExistsError"):
-            run(folders(tmp_path, "b"), jobs=None)
+            run(folders(tmp_path, "b"), cluster=cluster)

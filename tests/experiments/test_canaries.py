@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from privlab.experiments import find, names
-from privlab.experiments.measuring import row
 from privlab.ledger import evidence
 from privlab.runner import canaries
 
@@ -27,8 +26,7 @@ def now(name: str, run: Path | None) -> evidence.Repeat:
     for there in canaries.live(run).get(name, []) if run else []:
         if there.repeat == 0 and there.digest == experiment.digest("smoke"):
             return there
-    values, _ = experiment.collected(0, "smoke")  # on one thread, as all tests
-    return row(experiment, "smoke", 0, values, 0.0, "cpu")
+    return experiment.measured(0, "smoke")[0]  # on one thread, as all tests
 
 
 @pytest.mark.parametrize("name", names())

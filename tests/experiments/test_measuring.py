@@ -121,6 +121,13 @@ def test_a_further_try_begins_behind_the_first_and_is_measured_beside_it(walk, c
     assert sorted(file.name[0] for file in tmp_path.rglob("*.png")) == ["0", "1", "2", "6", "7", "8"]
 
 
+def test_a_cluster_is_used_where_no_jobs_are_named_and_has_cards_that_this_machine_does_not_see(walk, monkeypatch):
+    monkeypatch.setenv("PRIVLAB_CLUSTER", "nonsense://x")
+    with pytest.raises(ConnectionError, match="cluster='nonsense://x' does not answer"):
+        measured(jobs=None, device="cuda:9999")
+    assert "6 done" in measured()
+
+
 def test_a_live_run_is_a_new_repeat_and_at_smoke_the_canary(walk, tmp_path, monkeypatch):
     mine = experiments.run(walk.name, "class")
     assert mine.repeats == (6,) and mine["psnr[a]"].shape == (1,) and mine.picture("picture[a]").shape == (2, 3, 3)
@@ -154,4 +161,4 @@ def test_a_value_that_json_cannot_hold_and_a_name_yielded_twice(walk, monkeypatc
             measured("smoke")
     assert not evidence.read(walk.name, "smoke", walk.digest("smoke"))
     monkeypatch.setattr(experiments.Experiment, "__call__", lambda *_: iter([("psnr[a]", math.inf)]))
-    assert walk.collected(0, "smoke")[0] == {"psnr[a]": 320.0}  # an exact image, as JSON can hold it
+    assert walk.measured(0, "smoke")[0].values == {"psnr[a]": 320.0}  # an exact image, as JSON can hold it

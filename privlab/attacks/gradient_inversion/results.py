@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from privlab.compute import Run
-from privlab.compute.store import keyed
+from privlab.compute.store import environment
 from privlab.leak import Leak
 
 FORMAT = 6  # raise it when the same search begins to give other images; belongs into the key of a run that keeps one
@@ -142,7 +142,7 @@ def kept_run(attack: object, seed: int, device: str, **about: Any) -> Run:
     known = repr(attack)
     if "<lambda>" in known or " at 0x" in known:
         raise ValueError(f"attack={known}: a lambda or a partial has no name to keep it by; write a function with def")
-    return keyed("gradient_inversion", dict(attack=known, seed=seed, **about), format=FORMAT, device=device)
+    return Run("gradient_inversion", {"attack": known, "seed": seed, **about, **environment(FORMAT, device)})
 
 
 def _write(store: Run, *content: Any) -> None:

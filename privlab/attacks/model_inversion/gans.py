@@ -173,7 +173,7 @@ def train(
     """
     epoch_loop.enough(pixels, recipe.batch_size, recipe.epochs)
     device = next(gan.parameters()).device
-    run = store.keyed(kind, {**settings, **asdict(recipe)}, format=FORMAT, device=device)
+    run = store.Run(kind, {**settings, **asdict(recipe), **store.environment(FORMAT, device)})
     optimisers = {name: torch.optim.Adam(net.parameters(), recipe.lr, betas) for name, net in learning.items()}
     on_device = pixels.to(device)
 

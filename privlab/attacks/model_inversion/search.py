@@ -121,8 +121,9 @@ class ModelInversion:
         settings = {
             "model": epoch_loop.fingerprint(model), "beside": [epoch_loop.fingerprint(each) for each in ensemble], "attack": vars(self),
             "generator": epoch_loop.fingerprint(generator), "targets": list(map(int, targets)), "seed": seed,
+            **store.environment(FORMAT, next(model.parameters()).device),
         }  # fmt: skip
-        run = store.keyed("model_inversion", settings, format=FORMAT, device=next(model.parameters()).device)
+        run = store.Run("model_inversion", settings)
         if not run.complete:
             run.save("found", vars(self.run(model, generator, targets, seed, ensemble)))
             run.finish()

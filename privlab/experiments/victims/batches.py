@@ -31,8 +31,7 @@ CURVED = (  # Gauss-Newton's own terms; for L-BFGS the wish for smooth images fa
 def photographs(size: int, number: int, large: bool = False) -> tuple[Tensor, Tensor]:
     """A client's batch: images (size, 3, side, side) in [0, 1] and labels (size,), the smaller batches the beginning of the larger.
 
-    From CIFAR-10's test split, of different classes up to ten; large: from the twenty ImageNet samples, 224 pixels, each once in
-    20 / size batches.
+    From CIFAR-10's test split, of different classes up to ten; large: from the twenty ImageNet samples, 224 pixels, one after another.
     """
     if large:
         there = Trial.of(number, "imagenet_samples", range(size * number, size * (number + 1)), 224)
@@ -57,24 +56,20 @@ def vit(number: int, std: float = 1.0, device: str = "cpu", **changes: Any) -> n
 
 def trained(trial: Trial, name: str, images: int, epochs: int, **changes: Any) -> nn.Module:
     """A small "vit" or "resnet" that has learnt from public photographs of the trial's own, for some epochs; kept in the store."""
-    public = len(data.load("cifar10"))
-    members = torch.randperm(public, generator=torch.Generator().manual_seed(trial.number))[:images]
+    draw, seed = torch.Generator().manual_seed(trial.number), trial.number
+    members = torch.randperm(len(data.load("cifar10")), generator=draw)[:images]
     recipe = replace(training.RECIPES["smoke"], epochs=epochs, precision="auto")
     small = dict(channels=CHANNELS) if name == "resnet" else dict(depth=2, position_std=1.0)
-    model, _ = training.victim(
-        f"{name}_cifar", recipe, images=members, test=200, seed=trial.number, model={**small, **changes},
-        device=trial.device,
-    )  # fmt: skip
-    return model
+    return training.victim(
+        f"{name}_cifar", recipe, images=members, test=200, seed=seed, model={**small, **changes}, device=trial.device
+    )[0]
 
 
 def labels_read(rule: str, model: nn.Module, batches: Sequence[tuple[Tensor, Tensor]]) -> float:
     """The share of the labels of these batches (images, labels) that a rule reads off the classifier's gradient, 0 to 1."""
-    head, found = classifier(model), []
-    for images, classes in batches:
-        leak = observe(model, images, classes, names=[f"{head}.weight", f"{head}.bias"])
-        found.append(overlap(RULES[rule](model, replace(leak, labels=None)), classes))
-    return statistics.mean(found)
+    names = [f"{classifier(model)}.{kind}" for kind in ("weight", "bias")]
+    leaks = [replace(observe(model, *batch, names=names), labels=None) for batch in batches]
+    return statistics.mean(overlap(RULES[rule](model, leak), y) for leak, (_, y) in zip(leaks, batches, strict=True))
 
 
 @cache
@@ -114,16 +109,13 @@ def family(
     exact = search_spaces.family(model, leak, noise)  # type: ignore[arg-type]
     nearest = leak.normalise.inverse(exact.images(exact.begin(leak.normalise(truth.double()))))
     space = exact.expected(public)
-    latents = [torch.zeros(len(truth), len(space.origin), space.hidden, dtype=torch.float64)]
-    for number in numbers:
-        draw = torch.Generator().manual_seed(number)
-        latents.append(0.3 * torch.randn(latents[0].shape, generator=draw, dtype=torch.float64))
+    middle = torch.zeros(len(truth), len(space.origin), space.hidden, dtype=torch.float64)
+    draws = [torch.randn(middle.shape, generator=torch.Generator().manual_seed(n), dtype=middle.dtype) for n in numbers]
+    latents = [middle, *(0.3 * draw for draw in draws)]
     guess, *inside = (leak.normalise.inverse(space.images(z.to(space.origin))) for z in latents)
     starts = [start.clamp(0, 1).float() for start in inside]
     return space.to(next(model.parameters())), starts, {"nearest_point": nearest, "guess": guess}
 
 
 def shrunk(images: Tensor, side: int) -> Tensor:
-    if images.shape[-1] == side:
-        return images
     return F.interpolate(images, side, mode="bilinear", antialias=True).clamp(0, 1)

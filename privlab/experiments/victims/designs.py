@@ -1,8 +1,7 @@
 """Searches on designs between a ResNet and a ConvNeXt, for labs 09 and 10: one photograph, one start, a draw of weights a network."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,7 +10,6 @@ from torch import Tensor, nn
 from privlab import data
 from privlab.attacks.gradient_inversion import GradientMatching, objectives, presets
 from privlab.attacks.gradient_inversion.results import Result
-from privlab.experiments.protocol import Settings
 from privlab.experiments.trial import Trial
 from privlab.leak import observe
 
@@ -19,31 +17,25 @@ SCORES = "psnr ssim mse"
 
 
 def matching(attack: str, steps: int, weight: float = 1.0) -> GradientMatching:
-    """A search at `weight` times its usual weight of smoothness, its directions by differences where these agree with the exact ones.
-
-    attack: "inverting_gradients" or "annealed".
-    """
+    """The attack "inverting_gradients" or "annealed", `weight` times as smooth; by differences where they agree with exact directions."""
     tv: Any = 1e-4 * weight if attack == "inverting_gradients" else (0.02 * weight, 1e-5 * weight)
     return replace(getattr(presets, attack)(steps, tv), derivative="auto")
 
 
 @dataclass(frozen=True)
 class DesignTrial(Trial):
-    """A repeat on networks of the morph.
+    """A repeat on networks of the morph."""
 
-    attack, steps: of the search, see `matching`.  shape: width and depths of all networks, see `morph.build`.  side: of photographs.
-    public: photographs of the train split, no other repeat's, that a fair weight is measured on.
-    """
-
-    attack: str = "annealed"
+    attack: str = "annealed"  # of the search, see `matching`
     steps: int = 1
-    shape: Settings = field(default_factory=dict)
-    public: int = 4
-    side: int | None = None
+    width: float = 1.0  # of all networks, as `depths`, see `morph.build`
+    depths: Sequence[int] | None = None
+    side: int | None = None  # pixels to enlarge photographs to
+    public: int = 4  # photographs of the train split, no other repeat's, that a fair weight is measured on
 
     def design(self, step: int, train: bool = False, **changes: Any) -> Any:
         """The network of a step with some designs changed."""
-        return self.network(f"morph_{step}", train, **self.shape, **changes)
+        return self.network(f"morph_{step}", train, width=self.width, depths=self.depths, **changes)
 
     def inverted(self, model: nn.Module, weight: float = 1.0, hide: Sequence[str] = (), **how: Any) -> Result:
         """What the search finds on a network.  hide: names whose gradients are withheld."""
@@ -55,12 +47,8 @@ class DesignTrial(Trial):
 
     def fair(self, model: nn.Module) -> float:
         """The weight of smoothness that is to this network what 1 is to step 9 at 32 x 32 pixels, to one digit."""
-        return float(f"{self.from_grey(model) / self._unit:.1g}")
-
-    @cached_property
-    def _unit(self) -> float:
         small = replace(self, side=None)
-        return small.from_grey(small.design(9))
+        return float(f"{self.from_grey(model) / small.from_grey(small.design(9)):.1g}")
 
     def from_grey(self, model: nn.Module) -> float:
         """Cosine distance between the gradients of a grey image and of public photographs, on average: what a search has to go on."""
@@ -76,9 +64,6 @@ def trial(
     repeat: int, attack: str = "annealed", steps: int = 1, width: float = 1.0, depths: Sequence[int] | None = None,
     side: int | None = None, device: str = "cpu", public: int = 4,
 ) -> DesignTrial:  # fmt: skip
-    """repeat: place of the photograph in CIFAR-10's test split, seed of the weights, and of the noise that a search begins with; pilots
-    count from the end.  side: pixels to enlarge the photograph to.  width, depths: of all networks.  The others: see `DesignTrial`.
-    """
-    shape = dict(width=width) | ({} if depths is None else dict(depths=tuple(depths)))
-    plain = DesignTrial.of(repeat % 10_000, side=side, device=device)
-    return replace(plain, attack=attack, steps=steps, shape=shape, public=public, side=side)
+    """repeat: place of the photograph in CIFAR-10's test split, and seed of weights and noise; pilots count from the end."""
+    plain = Trial.of(repeat % 10_000, side=side, device=device)
+    return DesignTrial(**vars(plain), attack=attack, steps=steps, width=width, depths=depths, side=side, public=public)

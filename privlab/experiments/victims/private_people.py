@@ -1,7 +1,6 @@
 """A draw of private people, networks that know them, a judge, and what an attack brings back from each: the ground of labs 11 and 12.
 
-A repeat draws who is private, which photographs are held out, all weights and all noise. Draws of 20 out of ORL's 40 people overlap, so
-what they say is said of ORL.
+A repeat draws who is private, which photographs are held out, weights and noise. Draws of 20 of ORL's 40 people overlap.
 """
 
 import os
@@ -28,7 +27,7 @@ from privlab.training.defence import Defence
 from privlab.training.shadow_models import Fleet
 
 NARROW: Settings = dict(channels=(16, 32, 64, 128), zero_init_last=False)
-_MAXVIT: Settings = dict(
+_MAXVIT = dict(
     img_size=32, embed_dim=(16, 32, 64, 128), depths=(1, 1, 2, 1), stem_width=(8, 16), transformer_dim_head=16
 )
 NETWORKS: dict[str, tuple[str, Settings]] = {  # as the ledger names it -> its name in the zoo, and changes
@@ -48,9 +47,8 @@ NETWORKS: dict[str, tuple[str, Settings]] = {  # as the ledger names it -> its n
     "vit": ("vit_cifar", dict(embed_dim=128, depth=4)),
     "maxvit_tiny": ("maxvit_tiny_tf_224", {}),
     "vit_b_16": ("vit_base_patch16_224", {}),
-    "vgg_16": ("vgg16_bn", {}),
-    "vgg_19": ("vgg19_bn", {}),
     "efficientnet_b0": ("efficientnet_b0", {}),
+    **{f"vgg_{n}": (f"vgg{n}_bn", {}) for n in (16, 19)},
     **{f"resnet_{n}": (f"resnet{n}", dict(zero_init_last=False)) for n in (18, 34, 50, 101, 152)},
     **{f"densenet_{n}": (f"densenet{n}", {}) for n in (121, 161, 169, 201)},
 }
@@ -77,22 +75,16 @@ def same(*networks: str) -> dict[str, str]:
 
 @dataclass(frozen=True, repr=False)
 class Reconstruction:
-    """What an attack brought back from one network.
+    """What an attack brought back from one network."""
 
-    fleet: the network, as it was trained.  acc: how often it is right about held-out photographs.  attacc: how often the judge sees the
-    right person in the pictures.  first: the same of the pictures that the search began with. All in percent.
-    likelihood: mean probability that the network gives its target.  dist_eval: mean squared distance to the person, see `Score.delta`.
-    result: the pictures, `shown` a person.  top1: (n,) bool, whom the judge recognises.
-    """
-
-    fleet: Fleet
-    acc: float
-    attacc: float
-    first: float
-    likelihood: float
-    dist_eval: float
-    result: Result
-    top1: Tensor
+    fleet: Fleet  # the network, as it was trained
+    acc: float  # how often it is right about held-out photographs, in percent
+    attacc: float  # how often the judge sees the right person in the pictures, in percent
+    first: float  # the same of the pictures that the search began with
+    likelihood: float  # mean probability that the network gives its target
+    dist_eval: float  # mean squared distance to the person, see `Score.delta`
+    result: Result  # the pictures, `shown` a person
+    top1: Tensor  # (n,) bool, whom the judge recognises
 
     def rates(self, keys: str) -> Values:
         """acc and attacc, under these keys."""
@@ -101,13 +93,12 @@ class Reconstruction:
 
 
 class People:
-    """One draw of private people.
+    """One draw of private people.  repeat: its number, of which all is drawn.
 
-    repeat: its number, of which all is drawn.
     faces: "orl"; or a set of a reader's own, all of whose people are private with FFHQ as the public side ("stanford_dogs": half).
     people: how many of ORL's are private.  side: pixels.  recipe: how every network is trained; the judge half as long again.
-    attack: changes of PPA.  shown: pictures of a person that count.
-    little: whether the judge is a small one.  prior: "eigenfaces", or "stylegan2", which $PRIVLAB_FACE_GENERATOR then names.
+    attack: changes of PPA.  shown: pictures of a person that count.  little: whether the judge is a small one.
+    prior: "eigenfaces", or "stylegan2", which $PRIVLAB_FACE_GENERATOR then names.
     Raises ValueError for a StyleGAN without its place; FileNotFoundError for a set that was not prepared.
     """
 
@@ -122,24 +113,20 @@ class People:
         held_out = 3 if faces == "orl" else 0.1
         self.split = data.private_public.draw(pixels, who, private, held_out, self.seed, public=outside)
         self.people, self.attack = len(self.split.people), model_inversion.ppa(**attack)
-        self.judge_size: dict[str, Any] = {} if side > 100 else dict(growth_rate=16, block_config=(4, 4, 4))
-        if little:
-            self.judge_size = dict(growth_rate=12, block_config=(2, 2, 2))
+        small = dict(growth_rate=12, block_config=(2, 2, 2)) if little else dict(growth_rate=16, block_config=(4, 4, 4))
+        self.judge_size: dict[str, Any] = {} if side > 100 and not little else small
         self._trained = partial(trained, self.split, self.normalise, self.seed, device)
         self.prior = _stylegan(side) if prior == "stylegan2" else generators.Eigenfaces(self.split.public[:2_000], 100)
 
     @classmethod
     def of(cls, repeat: int, stage: Settings, device: str = "cpu") -> Self:
-        """As experiments have them.  stage: what else there is to set."""
+        """As experiments have them.  stage: settings, as in `STAGE`."""
         return cls(repeat, **stage, device=device)
 
-    def network(
-        self, name: str, changes: Mapping[str, Any] = {}, *, defences: Sequence[Defence] = (), how: Recipe | None = None,
-        at: Sequence[int] = (),
-    ) -> Fleet:  # fmt: skip
-        """A network of `NETWORKS`, trained on these people.  at: epochs after which its weights are kept, too."""
+    def network(self, name: str, changes: Mapping[str, Any] = {}, *, how: Recipe | None = None, **more: Any) -> Fleet:
+        """A network of `NETWORKS`, trained on these people.  more: defences, and epochs `at`, see `shadow_models.make`."""
         zoo_name, own = NETWORKS[name]
-        return self._trained(zoo_name, {**own, **changes}, self.split.keep(), how or self.recipe, defences, at)
+        return self._trained(zoo_name, {**own, **changes}, self.split.keep(), how or self.recipe, **more)
 
     @cached_property
     def judge(self) -> evaluation.EvaluationModel:
@@ -154,8 +141,7 @@ class People:
 
     def inverted(self, fleet: Fleet, at: int | None = None) -> Reconstruction:
         """The attack on a network as it was after epoch `at` (the last if not given)."""
-        chunk = self.people if self.people <= 50 else 10  # an interruption costs no more than ten people
-        parts = [range(a, min(a + chunk, self.people)) for a in range(0, self.people, chunk)]
+        parts = torch.arange(self.people).split(50)  # an interruption costs no more than fifty people
         model, prior = fleet.model(0, at).to(self.device), self.prior.to(self.device)
         best = search.joined([self.attack.run_once(model, prior, some, self.seed) for some in parts]).best(self.shown)
         score, first = (self.judge.score(x, best.targets) for x in (best.images, best.first))
@@ -163,11 +149,9 @@ class People:
         delta, top1 = score.delta.mean().item(), score.top1
         return Reconstruction(fleet, acc, 100 * score.accuracy, 100 * first.accuracy, likelihood, delta, best, top1)
 
-    def attacked(
-        self, name: str, changes: Mapping[str, Any] = {}, *, at: Sequence[int] = (), **how: Any
-    ) -> list[Reconstruction]:
-        """A `network`, attacked as it was after each of these epochs, and at its end."""
-        fleet = self.network(name, changes, at=at, **how)
+    def attacked(self, *which: Any, at: Sequence[int] = (), **how: Any) -> list[Reconstruction]:
+        """A network, attacked as it was after each of these epochs, and at its end.  which, how: see `network`."""
+        fleet = self.network(*which, at=at, **how)
         return [self.inverted(fleet, epoch) for epoch in (*at, None)]
 
     def random_face(self, judge: evaluation.EvaluationModel | None = None) -> float:
@@ -197,40 +181,29 @@ def trained(
     keep: Tensor, how: Recipe, defences: Sequence[Defence] = (), at: Sequence[int] = (),
 ) -> Fleet:  # fmt: skip
     """Networks on the photographs of a draw, see `shadow_fleets.trained`."""
-    return shadow_fleets.trained(
-        zoo_name, how, (split.pixels, split.labels), keep, model={**changes, "in_chans": split.pixels.shape[1]},
-        normalise=normalise, at=at, weights=True, seed=seed, defences=defences, device=device,
-    )  # fmt: skip
+    model, images = {**changes, "in_chans": split.pixels.shape[1]}, (split.pixels, split.labels)
+    about = dict(model=model, normalise=normalise, seed=seed, defences=defences, device=device)
+    return shadow_fleets.trained(zoo_name, how, images, keep, at=at, weights=True, **about)
 
 
 def numbers(each: int, public: int, seed: int) -> PrivatePublic:
-    """MNIST's digits 0 to 4 as the private side, `each` of each and a quarter held out, and so many of 5 to 9 as the public one.
-
-    At 16 pixels a side.
-    """
+    """MNIST at 16 pixels: `each` of the digits 0 to 4 as the private side, a quarter held out, and so many of 5 to 9 as the public one."""
     mnist = data.load("mnist")
     pixels = F.avg_pool2d(F.pad(mnist.pixels, (2, 2, 2, 2)).float(), 2).round().byte()  # (60,000, 1, 16, 16)
     return data.private_public.draw(pixels, mnist.labels, range(5), each // 4, seed, each=each, public=public)
 
 
 def if_stopped(acc: float, path: Sequence[tuple[float, float]]) -> float:
-    """What the attack would bring back from a network of this path, stopped in training where it is right so often.
-
-    acc: in percent.  path: (task accuracy, attack accuracy) of its checkpoints, and of one that knows nothing; straight lines between
-    them, and level beyond both ends.
-    """
+    """Attack accuracy of a network stopped at a task accuracy: straight lines along its path of (task, attack) accuracy, level beyond."""
     x, y = np.array(sorted(path)).T
     return float(np.interp(acc, x, y))
 
 
 def photographs(faces: str, side: int) -> tuple[Tensor, Tensor, Tensor | None, data.Normalise]:
     """Everybody's photographs, who is on them, the public ones where they come from elsewhere, and how they are normalised."""
-    if faces == "orl":
-        orl = data.attributes.load("orl", size=side)
-        return orl.pixels, orl["person"], None, data.NORMALISE["orl"]
     mine = data.attributes.load(faces, side)
-    outside = None if faces == "stanford_dogs" else data.attributes.load("ffhq", side).pixels
-    return mine.pixels, mine["class"], outside, mine.normalise
+    outside = None if faces in ("orl", "stanford_dogs") else data.attributes.load("ffhq", side).pixels
+    return mine.pixels, mine["person" if faces == "orl" else "class"], outside, mine.normalise
 
 
 def _stylegan(side: int) -> stylegan2.StyleGAN2:

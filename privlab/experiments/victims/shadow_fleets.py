@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from privlab import data, training
@@ -23,11 +24,7 @@ FAMILIES: dict[str, dict[str, Architecture]] = {
         "convnext": ("convnext_cifar", dict(dims=(24, 48, 96, 96))),
     },
     "medium": {name: (f"{name}_cifar", {}) for name in ("resnet", "swin", "convnext")},
-    "paper": {
-        "resnet": ("resnet50_cifar", {}),
-        "swin": ("swin_tiny_cifar", {}),
-        "convnext": ("convnext_tiny_cifar", {}),
-    },
+    "paper": dict(resnet=("resnet50_cifar", {}), swin=("swin_tiny_cifar", {}), convnext=("convnext_tiny_cifar", {})),
 }
 RECIPE: dict[str, Settings] = {  # by size
     "smoke": dict(epochs=2, batch_size=32, lr=2e-3, warmup_epochs=1),
@@ -42,16 +39,12 @@ PROOF = "0.3 M parameters, 100 images a model, 2 epochs: it proves the code"  # 
 
 @dataclass(frozen=True)
 class Draw:
-    """Images of CIFAR-10 that belong to one repeat, and who is trained on which.
+    """Images of CIFAR-10 that belong to one repeat, and who is trained on which."""
 
-    pixels: uint8 (n, 3, 32, 32).  labels: (n,).  keep: (models, n) bool; rows 2k and 2k + 1 are complementary halves of the first
-    `audited` images, and no model is trained on those behind them.
-    """
-
-    pixels: Tensor
-    labels: Tensor
-    keep: Tensor
-    audited: int
+    pixels: Tensor  # uint8 (n, 3, 32, 32)
+    labels: Tensor  # (n,)
+    keep: Tensor  # (models, n) bool; rows 2k and 2k + 1 are complementary halves of the audited images
+    audited: int  # so many come first; no model is trained on those behind them
     seed: int
     device: str = field(default="cpu", kw_only=True)  # where models are trained
 
@@ -65,21 +58,16 @@ def draw(repeat: int, images: int, models: int, unseen: int = 0, device: str = "
     shuffled = torch.randperm(len(everything), generator=torch.Generator().manual_seed(0))
     places = shuffled[repeat % (len(everything) // size) * size :][:size]
     seed = repeat % 2**31  # of a pilot, which is negative, too
-    half = data.in_out(images, models, seed, pairs=True)
-    keep = torch.cat([half, torch.zeros(models, unseen, dtype=torch.bool)], 1)
+    keep = F.pad(data.in_out(images, models, seed, pairs=True), (0, unseen))
     return Draw(everything.pixels[places], everything.labels[places], keep, images, seed, device=device)
 
 
 @dataclass(frozen=True)
 class Answers(Draw):
-    """What the models of one architecture said of a draw of images.
+    """What the models of one architecture said of a draw of images."""
 
-    logits: epoch -> (models, queries, n, classes), raw; before the last epoch of the image as it is alone.
-    mirrored: whether the models were trained on mirror images, too.
-    """
-
-    logits: Mapping[int, Tensor]
-    mirrored: bool = False
+    logits: Mapping[int, Tensor]  # epoch -> (models, queries, n, classes), raw; before the last, one query
+    mirrored: bool = False  # whether the models were trained on mirror images, too
 
     @property
     def models(self) -> int:
@@ -111,8 +99,7 @@ class Answers(Draw):
     def margins(self, epoch: int | None = None, mirror: bool | None = None) -> Tensor:
         """(models, audited, queries): of the image and, if `mirror`, of its mirror image, where it was asked.
 
-        mirror: if not given, whether the models know mirror images. Carlini et al. 2022 ask about what the training showed; of models that
-        never saw a mirror image, its answer says little about the image and dilutes the other one.
+        mirror: if not given, whether the models know mirror images, since Carlini et al. 2022 ask about what the training showed.
         """
         logits = self.at(epoch)[:, : 1 + (self.mirrored if mirror is None else mirror), : self.audited]
         return torch.stack([signals.margin(each, self.labels[: self.audited]).T for each in logits])
@@ -122,20 +109,16 @@ class Answers(Draw):
         return lira.every_target(self.margins(epoch), self.members, pairs=True, **knobs)
 
     def scores(self) -> dict[str, Tensor]:
-        """What three attacks of all models say of all audited images, each (models, audited)."""
-        right = [signals.correct(*self.of(model)[:2]) for model in range(self.models)]
-        margin = self.margins()[..., 0]  # orders images as the loss does
-        return {"likelihood_ratio": self.ratios(), "loss_threshold": margin, "right_or_wrong": torch.stack(right)}
+        """What three attacks of all models say of all audited images, each (models, audited); margins order images as the loss does."""
+        right = torch.stack([signals.correct(*self.of(model)[:2]) for model in range(self.models)])
+        return {"likelihood_ratio": self.ratios(), "loss_threshold": self.margins()[..., 0], "right_or_wrong": right}
 
     def knows(self, of: str) -> Values:
-        """How well the models know their images, by the names of the values.  of: the first keys of each name, "cifar10, swin".
-
-        The gap is the overfitting level, mean over the models: train less test accuracy (Zhang et al. 2024, section 4.2).
-        """
+        """How well the models know their images, by the names of the values.  of: the first keys of each name, "cifar10, swin"."""
         train, test = self.accuracies()
         yield f"train_acc[{of}]", train.min()  # of the model that knows its images least
         yield f"task_acc[{of}]", test.mean()
-        yield f"train_test_gap[{of}]", (train - test).mean()
+        yield f"train_test_gap[{of}]", (train - test).mean()  # the overfitting level (Zhang et al. 2024, section 4.2)
 
 
 def trained(*settings: Any, **more: Any) -> Fleet:
@@ -147,10 +130,7 @@ def trained(*settings: Any, **more: Any) -> Fleet:
 
 
 def answers(architecture: Architecture, images: Draw, recipe: Settings, every: int = 0) -> Answers:
-    """Train what is missing, here and now, and ask; models, checkpoints and answers are kept in the store.
-
-    recipe: settings of a `training.Recipe`.  every: epochs between two looks; 0 for the last one alone.
-    """
+    """What a fleet says, see `trained`.  recipe: settings of a `Recipe`.  every: epochs between two looks; 0 for the last one alone."""
     (name, changes), how = architecture, training.Recipe(**recipe)
     fleet = trained(
         name, how, (images.pixels, images.labels), images.keep, model={**changes, "num_classes": 10},
@@ -164,25 +144,20 @@ def answers(architecture: Architecture, images: Draw, recipe: Settings, every: i
 def shown(
     name: str, profile: str, families: Sequence[str], device: str = "cpu", guest: Architecture | None = None
 ) -> dict[str, Answers]:
-    """The models behind a lab's live repeat, to play with; once they are trained they are read from the store.
+    """The models behind a lab's live repeat, to play with, by family of FAMILIES; once they are trained they are read from the store.
 
-    name: of an experiment that trains fleets.  profile: smoke, or anything above it for class.
-    families: of FAMILIES.  guest: a further architecture, trained on the same images, under the key "guest".
+    name: of an experiment that trains fleets.  profile: smoke, or anything above it for class.  guest: a further architecture.
     """
     plan = find(name).size("smoke" if profile == "smoke" else "class")
-    how, number = plan.settings, 0 if plan.name == "smoke" else plan.range.stop
-    images = draw(number, how["images"], how["models"], unseen=how.get("unseen", 0), device=device)
-    recipe, every = how["recipe"], how.get("every", 0)
+    how = {"unseen": 0, "every": 0, **plan.settings}
+    images = draw(plan.live, how["images"], how["models"], how["unseen"], device)
     architectures = {family: FAMILIES[how["families"]][family] for family in families}
     architectures |= {"guest": guest} if guest else {}
-    return {family: answers(each, images, recipe, every) for family, each in architectures.items()}
+    return {family: answers(each, images, how["recipe"], how["every"]) for family, each in architectures.items()}
 
 
 def rates(scores: Tensor, members: Tensor) -> dict[str, float]:
-    """AUC, and the TPR in percent at two low rates of false positives, of all targets together: one threshold serves them all.
-
-    scores, members: (models, n).
-    """
+    """Of all targets together, (models, n): AUC, and the TPR in percent at two low rates of false positives, by one threshold for all."""
     of = (scores.flatten(), members.flatten())
     low, high = 100 * roc.curve(*of).at([0.001, 0.01])
     return {"auc": roc.auc(*of), "tpr_at_fpr_0p01": float(high), "tpr_at_fpr_0p001": float(low)}
@@ -231,9 +206,7 @@ def at_matched_gap(curves: Mapping[str, Sequence[Any]], untrained: Mapping[str, 
     curves: name -> (overfitting levels, values of an attack), rows of a number a look.
     untrained: name -> the attack's value before any training, at level 0; there all curves begin, so they always meet.
     """
-    points = {
-        name: np.array(sorted([(0.0, untrained[name]), *zip(*each, strict=True)])).T for name, each in curves.items()
-    }
-    low, high = max(x[0] for x, _ in points.values()), min(x[-1] for x, _ in points.values())
+    points = {name: sorted([(0.0, untrained[name]), *zip(*each, strict=True)]) for name, each in curves.items()}
+    low, high = max(each[0][0] for each in points.values()), min(each[-1][0] for each in points.values())
     grid = np.linspace(low, high, 100)
-    return {name: float(np.interp(grid, *each).mean()) for name, each in points.items()}
+    return {name: float(np.interp(grid, *np.array(each).T).mean()) for name, each in points.items()}
