@@ -16,8 +16,7 @@ from torch import Tensor
 
 from privlab import data
 from privlab.attacks.membership_inference import network_based, signals
-from privlab.experiments import Size, experiment
-from privlab.experiments.protocol import Settings, Values
+from privlab.experiments.protocol import Settings, Size, Values, experiment
 from privlab.experiments.victims import shadow_fleets
 from privlab.experiments.victims.shadow_fleets import LEAKS, PROOF, RECIPE, Answers, Draw, accuracy, by_network
 from privlab.metrics import roc
