@@ -42,8 +42,7 @@ def by_class_thresholds(said: Answers, victim: int) -> float:
     logits, labels, members = said.of(said.shadow(victim))
     thresholds = network_based.class_thresholds(signals.modified_entropy(logits, labels), labels, members)
     logits, labels, members = said.of(victim)
-    scores = signals.modified_entropy(logits, labels) - thresholds[labels]
-    return roc.accuracy(scores, members, 0.0)
+    return roc.accuracy(signals.modified_entropy(logits, labels) - thresholds[labels], members, 0.0)
 
 
 SCORES: dict[str, Score] = {

@@ -198,23 +198,21 @@ def patch_size(trial: Trial, steps: int, width: int = 192) -> Values:
         yield from trial.scores(f"patch_{side}, {name}", found, SCORES)
 
 
-@experiment("gradvit.batches")
+@experiment("gradvit.batches", on=partial(client, size=8))
 @Size("smoke", 1, "a small ViT, 2 steps", steps=2, sizes=[1, 2, 4], distractors=64, width=96)
 @Size("class", 8, "a small ViT, 20 steps", steps=20, width=256, sizes=[1, 2, 4], distractors=200)
 @Size("night", 12, "a small ViT, 600 steps", steps=600, sizes=[1, 2, 4, 8], distractors=2_000)
-def batches(
-    repeat: int, steps: int, sizes: list[int], distractors: int, width: int = 384, device: str = "cpu"
-) -> Values:
+def batches(eight: Trial, steps: int, sizes: list[int], distractors: int, width: int = 384) -> Values:
     """Section 6.3 and appendix A: one photograph in batches of growing size, and whether the answers identify their originals."""
-    public, one = data.load("cifar10"), client(repeat, 1)
+    trials = {size: replace(eight, images=eight.images[:size], labels=eight.labels[:size]) for size in sizes}
+    public, one = data.load("cifar10"), trials[1]
     others = public.pixels[len(public) - distractors :]
     space = search_spaces.components(public.take(range(300))[0], 64)  # refines answers in place of StyleGAN2
     yield from one.guesses()
     pictures = [one.images]
     for std_name, std in STDS.items():
-        model = vit(one.number, std, device, width=width)
-        for size in sizes:
-            trial = client(repeat, size, device=device)
+        model = vit(one.number, std, one.device, width=width)
+        for size, trial in trials.items():
             found = search(trial, gradvit(steps), model).images
             yield from one.scores(f"first_photograph, batch_{size}, {std_name}", found[:1], "psnr lpips")
             if std == 1:
@@ -251,19 +249,18 @@ def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = 
     yield from four.scores("faces, mean_face", away.mean(0, keepdim=True).expand(4, -1, -1, -1), "psnr lpips")
 
 
-@experiment("batch_family.ways")
+@experiment("batch_family.ways", on=partial(client, size=4))
 @Size("smoke", 1, "a small ViT, 16 pixels, 1 step", steps=1, sizes=[2, 3], side=16, patch=4, width=128, passes=8)
 @Size("class", 8, "a fresh small ViT, 2 steps of L-BFGS (some 40 evaluations)", steps=2, width=256, sizes=[2, 3])
 @Size("night", 12, "a fresh small ViT, 15 steps of L-BFGS (some 300 evaluations)", steps=15, sizes=[2, 3, 4])
 def ways(
-    repeat: int, steps: int, sizes: list[int], side: int = 32, patch: int = 8, width: int = 384, passes: int = 0,
-    device: str = "cpu",
-) -> Values:  # fmt: skip
+    four: Trial, steps: int, sizes: list[int], side: int = 32, patch: int = 8, width: int = 384, passes: int = 0
+) -> Values:
     """Searches for a batch, inside its family and among all pixels, at as many gradients of the network as L-BFGS took inside."""
     for size in sizes:
-        trial, key = client(repeat, size, device=device), f"batch_{size}"
-        trial = replace(trial, images=ground.shrunk(trial.images, side))
-        model = vit(trial.number, 1.0, device, width=width, patch_size=patch, image_size=side)
+        key, images = f"batch_{size}", ground.shrunk(four.images[:size], side)
+        trial = replace(four, images=images, labels=four.labels[:size])
+        model = vit(trial.number, 1.0, trial.device, width=width, patch_size=patch, image_size=side)
         leak = trial.leak(model)
         space, (start,), known = family(model, leak, trial.images, [trial.number])
         known["mean_photograph"] = F.interpolate(mean_photograph(), side, mode="bilinear").expand_as(trial.images)

@@ -66,18 +66,15 @@ def curvature(model: Any, seed: int) -> float:
     like = next(iter(weights.values()))
     x, label = model.normalise(like.new_full((1, 3, 32, 32), 0.5)), like.new_zeros(1, dtype=torch.long)
 
-    def sent(x: Tensor) -> dict[str, Tensor]:
-        return func.grad(lambda w: F.cross_entropy(func.functional_call(model, w, (x,)), label))(weights)
+    def sent(x: Tensor) -> Tensor:
+        grads = func.grad(lambda w: F.cross_entropy(func.functional_call(model, w, (x,)), label))(weights)
+        return torch.cat([g.flatten() for g in grads.values()]).double()
 
     noise = torch.randn(x.numel(), 4, generator=torch.Generator().manual_seed(seed))
-    total, unit = 0.0, sent(x)
-    length = sum(g.square().sum().item() for g in unit.values())
-    for direction in torch.linalg.qr(noise).Q.T:
-        change = func.jvp(sent, (x,), (direction.reshape(x.shape).to(like),))[1]
-        square = sum(g.square().sum().item() for g in change.values())
-        onto = sum((unit[name] * g).sum().item() for name, g in change.items())
-        total += (square - onto**2 / length) / length
-    return total / 4
+    directions = torch.linalg.qr(noise).Q.T.reshape(4, *x.shape).to(like)
+    unit, changes = sent(x), torch.stack([func.jvp(sent, (x,), (each,))[1] for each in directions])
+    onto, length = changes @ unit, unit @ unit
+    return ((changes.square().sum(1) - onto**2 / length) / length).mean().item()
 
 
 @experiment("tracing_the_source.parts", on=Trial.unseen)

@@ -123,10 +123,9 @@ def modes(trial: DesignTrial) -> Values:
 
 def without_norms(model: nn.Module) -> nn.Module:
     """The same network with nothing in the place of each BatchNorm, changed in place."""
-    for module in [*model.modules()]:
-        for name, child in [*module.named_children()]:
-            if isinstance(child, nn.BatchNorm2d):
-                setattr(module, name, nn.Identity())
+    for name, module in [*model.named_modules()]:
+        if isinstance(module, nn.BatchNorm2d):
+            model.set_submodule(name, nn.Identity())
     return model
 
 

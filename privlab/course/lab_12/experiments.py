@@ -137,11 +137,10 @@ def judges(here: People, network: str, longer: int, stops: list[int]) -> Values:
             by, judge = f"judge_{body}_{norm}", here.judged_by(zoo_name, {**changes, **change}, epochs)
             yield f"acc[{faces}, {by}]", 100 * judge.accuracy
             yield f"attacc[{faces}, random_face, {by}]", (random := here.random_face(judge))
-            path = [(100 / here.people, random)]
-            for name, one in found.items():
-                seen = 100 * judge.score(one.result.images, one.result.targets).accuracy
-                yield f"attacc[{faces}, {name}, {by}]", seen
-                path += [(one.acc, seen)] if name != "groupnorm" else []
+            scores = {name: judge.score(one.result.images, one.result.targets) for name, one in found.items()}
+            seen = {name: 100 * score.accuracy for name, score in scores.items()}
+            yield from ((f"attacc[{faces}, {name}, {by}]", attacc) for name, attacc in seen.items())
+            path = [(100 / here.people, random), *((found[name].acc, seen[name]) for name in along)]
             stopped = private_people.if_stopped(found["groupnorm"].acc, path)
             yield f"attacc_if_stopped[{faces}, groupnorm, {by}]", stopped
     yield "picture[photograph_batchnorm_groupnorm]", here.strip(found["batchnorm"], found["groupnorm"])
