@@ -74,7 +74,7 @@ def ablation_rows(steps: int, **changes: Any) -> dict[str, GradientMatching]:
     }
 
 
-@experiment("gradvit.ablation", on=lambda repeat, device, batch=2, large=False: client(repeat, batch, large, device))
+@experiment("gradvit.ablation", on=lambda n, batch=2, large=False, device="cpu": client(n, batch, large, device))
 @Size("smoke", 1, SHORT.format(3), steps=3, width=96)
 @Size("class", 8, SHORT.format(20), steps=20, width=256)
 @Size("night", 12, SHORT.format(600), steps=600)
