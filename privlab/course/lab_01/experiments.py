@@ -16,8 +16,7 @@ from torch import Tensor
 
 from privlab import data
 from privlab.attacks.membership_inference import network_based, signals
-from privlab.experiments import Size, experiment
-from privlab.experiments.protocol import Settings, Values
+from privlab.experiments.protocol import Settings, Size, Values, experiment
 from privlab.experiments.victims import shadow_fleets
 from privlab.experiments.victims.shadow_fleets import LEAKS, PROOF, RECIPE, Answers, Draw, accuracy, by_network
 from privlab.metrics import roc
@@ -43,8 +42,7 @@ def by_class_thresholds(said: Answers, victim: int) -> float:
     logits, labels, members = said.of(said.shadow(victim))
     thresholds = network_based.class_thresholds(signals.modified_entropy(logits, labels), labels, members)
     logits, labels, members = said.of(victim)
-    scores = signals.modified_entropy(logits, labels) - thresholds[labels]
-    return roc.accuracy(scores, members, 0.0)
+    return roc.accuracy(signals.modified_entropy(logits, labels) - thresholds[labels], members, 0.0)
 
 
 SCORES: dict[str, Score] = {

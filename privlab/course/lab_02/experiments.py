@@ -3,8 +3,7 @@
 import torch
 
 from privlab.attacks.membership_inference import lira, rmia, signals
-from privlab.experiments import Size, experiment
-from privlab.experiments.protocol import Settings, Values
+from privlab.experiments.protocol import Settings, Size, Values, experiment
 from privlab.experiments.victims import shadow_fleets
 from privlab.experiments.victims.shadow_fleets import FAMILIES, PROOF, RECIPE, Draw
 

@@ -5,7 +5,6 @@ two), with weights of its own for each architecture. The same weights before any
 accuracy less theirs. Draws of CIFAR-10's 50,000 training images overlap, so this speaks of CIFAR-10.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -18,15 +17,14 @@ from privlab.attacks import attribute_inference
 from privlab.attacks.attribute_inference import Score
 from privlab.data.attributes import Described
 from privlab.data.splits import FourWay
-from privlab.experiments import Size, experiment
-from privlab.experiments.protocol import Settings, Values
+from privlab.experiments.protocol import Settings, Size, Values, experiment
+from privlab.experiments.victims import shadow_fleets
 from privlab.experiments.victims.shadow_fleets import FAMILIES, RECIPE, Architecture, at_matched_gap
 from privlab.models import representations
-from privlab.training import RECIPES, shadow_models
 from privlab.training.shadow_models import Fleet
 
 SMOKE, CLASS, LONGER = (dict(RECIPE["smoke"], epochs=epochs) for epochs in (2, 36, 45))
-PAPER: Settings = RECIPES["zhang2024_attribute"].settings()
+PAPER: Settings = training.RECIPES["zhang2024_attribute"].settings()
 Kind = Literal["mlp", "linear"]  # of a probe
 PROOF = "0.3 M parameters, 100 images a part, 2 epochs: it proves the code"
 KIND = "the kind of thing, behind animal or vehicle"
@@ -50,13 +48,11 @@ class Game:
         keep[0, self.parts.victim_train] = True
         channels, side = photos.pixels.shape[1:3]
         needed = dict(models.sized(name, side), in_chans=channels, num_classes=len(photos.values[self.task]))
-        fleet = shadow_models.make(
+        return shadow_fleets.trained(
             name, how, (photos.pixels, photos[self.task]), keep, model={**shape, **needed, **changes},
             normalise=photos.normalise, at=range(every, how.epochs, every) if every else (),
             features=True, weights=True, seed=self.seed, device=device,
         )  # fmt: skip
-        shadow_models.train(fleet, 0)
-        return fleet
 
     def probed(self, features: Tensor, kind: Kind = "mlp", width: int | None = None, on: str = "shadow_test") -> Score:
         """Fit a probe on the attacker's images, of features (n, width) of every photograph, and judge it on the part `on`."""
@@ -81,7 +77,7 @@ def game(repeat: int, photos: Described, images: int, task: str, attribute: str)
 @Size("gpu", 8, f"ResNet-50 and Swin-T on CIFAR-10, 5,000 images a part; {KIND}",
     families="paper", images=20_000, recipe=PAPER, every=10, probe_epochs=100, widths=(1,))  # fmt: skip
 def architectures(
-    repeat: int, families: str, images: int, recipe: Settings, every: int, probe_epochs: int, widths: Sequence[int] = (),
+    repeat: int, families: str, images: int, recipe: Settings, every: int, probe_epochs: int, widths: tuple[int, ...] = (),
     device: str = "cpu",
 ) -> Values:  # fmt: skip
     """ResNet and Swin: the probe, what it has to beat, its course and the victim's, its depth, and a bottleneck."""
@@ -105,13 +101,10 @@ def architectures(
         for epoch in range(5, probe_epochs + 1, 5):
             yield f"attack_acc[{of}, probe, probe_epoch_{epoch}]", courses[name]["probe"][epoch - 1]
     probe, victim, fresh = (courses["swin"][what] - courses["resnet"][what] for what in ("probe", "victim", "fresh"))
-    for key, ahead in {
-        "probe, swin_less_resnet": probe > 0,
-        "victim, swin_less_resnet": victim[1:] > 0,
-        "probe, swin_less_resnet, beyond_untrained": probe - fresh > 0,
-        "victim, swin_less_resnet, beyond_untrained": victim[1:] > victim[0],
-    }.items():
-        yield f"share_of_epochs_ahead[cifar10, {key}]", ahead.mean()
+    yield "share_of_epochs_ahead[cifar10, probe, swin_less_resnet]", (probe > 0).mean()
+    yield "share_of_epochs_ahead[cifar10, victim, swin_less_resnet]", (victim[1:] > 0).mean()
+    yield "share_of_epochs_ahead[cifar10, probe, swin_less_resnet, beyond_untrained]", (probe > fresh).mean()
+    yield "share_of_epochs_ahead[cifar10, victim, swin_less_resnet, beyond_untrained]", (victim[1:] > victim[0]).mean()
     curves = {name: (each["level"][1:], each["victim"][1:]) for name, each in courses.items()}
     begin = {name: each["victim"][0] for name, each in courses.items()}
     for name, value in at_matched_gap(curves, begin).items():
@@ -144,7 +137,7 @@ def mark(repeat: int, families: str, images: int, recipe: Settings, device: str 
     yield from at_the_end(this, "mark", fleets)
 
 
-def at_the_end(this: Game, key: str, fleets: Mapping[str, Fleet]) -> Values:
+def at_the_end(this: Game, key: str, fleets: dict[str, Fleet]) -> Values:
     """What the photographs alone tell, and of each trained victim its probe with everything that it is held against."""
     blurred = torch.nn.functional.avg_pool2d(this.photos.pixels.float() / 255, this.photos.pixels.shape[-1] // 8)
     pixels = this.probed(blurred.flatten(1), "linear")  # of 8 x 8 pixels

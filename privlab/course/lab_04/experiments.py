@@ -11,9 +11,8 @@ from torch import nn
 
 from privlab import data, metrics
 from privlab.attacks.gradient_inversion import GaussNewton, label_recovery, presets
-from privlab.experiments import Size, Trial, experiment, tiled
-from privlab.experiments.protocol import Settings, Values
-from privlab.experiments.trial import relative_residual
+from privlab.experiments.protocol import Settings, Size, Values, experiment
+from privlab.experiments.trial import Trial, relative_residual, tiled
 from privlab.experiments.victims.batches import labels_read
 from privlab.experiments.victims.designs import matching
 

@@ -1,5 +1,6 @@
 """Lab 07: GradViT, a batch of images from one gradient; and beyond the papers a batch narrowed down by algebra first, then searched for."""
 
+import itertools
 import math
 from dataclasses import replace
 from functools import partial
@@ -38,10 +39,9 @@ def labels(trial: Trial, batches: int, images: int, epochs: int, width: int = 38
         "distinct": [ground.photographs(4, seed) for seed in seeds],
         "repeated": [data.load("cifar10", "test").sample(4, seed) for seed in seeds],
     }
-    for who, model in victims.items():
-        for kind, some in drawn.items():
-            for rule in ("row_minimum", "bias_minimum", "bias_counts"):
-                yield f"label_accuracy[{rule}, {who}, {kind}]", ground.labels_read(rule, model, some)
+    rules = ("row_minimum", "bias_minimum", "bias_counts")
+    for (who, model), (kind, some), rule in itertools.product(victims.items(), drawn.items(), rules):
+        yield f"label_accuracy[{rule}, {who}, {kind}]", ground.labels_read(rule, model, some)
     usual = vit(trial.number, 0.02, trial.device, width=width)
     read = ground.labels_read("row_minimum", usual, drawn["distinct"])
     yield "label_accuracy[row_minimum, vit, fresh, distinct, std_0p02]", read
@@ -74,20 +74,19 @@ def ablation_rows(steps: int, **changes: Any) -> dict[str, GradientMatching]:
     }
 
 
-@experiment("gradvit.ablation")
+@experiment("gradvit.ablation", on=lambda n, batch=2, large=False, device="cpu": client(n, batch, large, device))
 @Size("smoke", 1, SHORT.format(3), steps=3, width=96)
 @Size("class", 8, SHORT.format(20), steps=20, width=256)
 @Size("night", 12, SHORT.format(600), steps=600)
 @Size("gpu", 5, "fresh ViT-B/16, batches of 4 of 224 pixels, 2,000 steps", steps=2_000, batch=4, large=True)
-def ablation(
-    repeat: int, steps: int, batch: int = 2, width: int = 384, large: bool = False, device: str = "cpu"
-) -> Values:
+def ablation(trial: Trial, steps: int, width: int = 384) -> Values:
     """Table 2: GradViT's terms added one by one, at both scales of the position embedding; the same victim, batch and start in each row."""
-    trial = client(repeat, batch, large, device)
     yield from trial.guesses(which=SCORES)
+    large = trial.images.shape[-1] > 64
     for name, std in STDS.items():
-        stock: dict[str, Any] = dict(num_classes=1000, position_std=std)
-        model = trial.network("vit_base_patch16_224", **stock) if large else vit(trial.number, std, device, width=width)
+        model = vit(trial.number, std, trial.device, width=width)
+        if large:
+            model = trial.network("vit_base_patch16_224", num_classes=1000, position_std=std)
         leak, pictures = trial.leak(model), [trial.images]
         for row, attack in ablation_rows(steps, size=None if large else 64).items():
             result = search(trial, attack, model, leak)
@@ -100,11 +99,8 @@ def ablation(
 
 def by_lbfgs(attack: GradientMatching, steps: int) -> GradientMatching:
     """GradViT's terms under L-BFGS, which needs a smooth distance: that of each tensor squared, relative to the client's, of weight 1."""
-    terms = [
-        replace(term, value=objectives.relative_distance, weight=1.0) if term.name == "gradients" else term
-        for term in attack.terms
-    ]
-    return lbfgs(steps, tuple(terms))
+    distance, *others = attack.terms
+    return lbfgs(steps, (replace(distance, value=objectives.relative_distance, weight=1.0), *others))
 
 
 @experiment("gradvit.optimisers", on=partial(client, size=2))
@@ -119,13 +115,11 @@ def optimisers(trial: Trial, steps: int, width: int = 384) -> Values:
         "resnet": trial.network("resnet_cifar", channels=ground.CHANNELS),
     }
     for name, model in victims.items():
-        leak, pictures = trial.leak(model), [trial.images]
-        rows = ablation_rows(steps, patch=8)
+        leak, pictures, rows = trial.leak(model), [trial.images], ablation_rows(steps, patch=8)
         for row in ("grad", "plus_image", "plus_schedule", "plus_patch") if name == "vit" else ("plus_patch",):
             found = {"lbfgs": search(trial, by_lbfgs(rows[row], steps), model, leak)}
             if row == "plus_patch":
-                adam = ablation_rows(found["lbfgs"].evaluations, patch=8)[row]
-                found["adam"] = search(trial, adam, model, leak)
+                found["adam"] = search(trial, ablation_rows(found["lbfgs"].evaluations, patch=8)[row], model, leak)
             for way, result in found.items():
                 yield from trial.scores(f"{row}, {way}, {name}", result.images, SCORES)
                 pictures.append(result.images)
@@ -144,13 +138,12 @@ def training_steps(trial: Trial, points: list[int], steps: int, width: int = 384
     public, held_out = data.load("cifar10"), data.load("cifar10", "test")
     order = torch.randperm(len(public), generator=torch.Generator().manual_seed(trial.number))
     recipe = training.Recipe(epochs=1, batch_size=64, schedule="constant")
-    model, before, pictures = vit(trial.number, 1.0, trial.device, width=width), 0, [trial.images]
+    model, pictures = vit(trial.number, 1.0, trial.device, width=width), [trial.images]
     yield from trial.guesses()
-    for point in points:
+    for before, point in itertools.pairwise([0, *points]):
         if point > before:
             shown = training.subset(public, order[64 * before : 64 * point])
             training.fit(model, shown, recipe, seed=trial.number + point)
-            before = point
         found = search(trial, lbfgs(steps, ground.CURVED), model).images
         yield from trial.scores(f"after_{point}_steps", found)
         yield f"task_acc[after_{point}_steps]", training.evaluate(model, training.subset(held_out, range(1_000)))
@@ -180,15 +173,14 @@ def attacks(trial: Trial, steps: int, images: int, epochs: int, width: int = 384
             "inverting_gradients": presets.inverting_gradients(steps),
             "annealed": presets.annealed(steps),
         }
+        leak, pictures, spaces = trial.leak(model), [trial.images], dict[str, Any]()
         if resnet:  # latent projection has a linear generator, 100 principal components of public photographs
-            public, _ = data.load("cifar10").take(range(300))
             methods["deep_inversion"] = presets.deep_inversion(steps, model)
             methods["latent_projection"] = replace(presets.annealed(steps), boxed=False)
-            space = search_spaces.components(public, 100, model.normalise).to(next(model.parameters()))
-        leak, pictures = trial.leak(model), [trial.images]
+            linear = search_spaces.components(data.load("cifar10").take(range(300))[0], 100, model.normalise)
+            spaces["latent_projection"] = linear.to(next(model.parameters()))
         for method, attack in methods.items():
-            inside = space if method == "latent_projection" else None
-            pictures.append(search(trial, attack, model, leak, space=inside).images)
+            pictures.append(search(trial, attack, model, leak, space=spaces.get(method)).images)
             yield from trial.scores(f"{method}, {name}", pictures[-1], SCORES)
         yield f"picture[photographs_and_attacks, {name}]", tiled(pictures)
 
@@ -200,30 +192,27 @@ def attacks(trial: Trial, steps: int, images: int, epochs: int, width: int = 384
 def patch_size(trial: Trial, steps: int, width: int = 192) -> Values:
     """Section 6.2: the same small ViT with patches of 4 and of 8 pixels. GradViT without image prior, whose steps are the cheaper."""
     yield from trial.guesses(which=SCORES)
-    for name, std in STDS.items():
-        for side in (4, 8):
-            model = vit(trial.number, std, trial.device, width=width, patch_size=side)
-            found = search(trial, gradvit(steps).without("statistics"), model).images
-            yield from trial.scores(f"patch_{side}, {name}", found, SCORES)
+    for (name, std), side in itertools.product(STDS.items(), (4, 8)):
+        model = vit(trial.number, std, trial.device, width=width, patch_size=side)
+        found = search(trial, gradvit(steps).without("statistics"), model).images
+        yield from trial.scores(f"patch_{side}, {name}", found, SCORES)
 
 
-@experiment("gradvit.batches")
+@experiment("gradvit.batches", on=partial(client, size=8))
 @Size("smoke", 1, "a small ViT, 2 steps", steps=2, sizes=[1, 2, 4], distractors=64, width=96)
 @Size("class", 8, "a small ViT, 20 steps", steps=20, width=256, sizes=[1, 2, 4], distractors=200)
 @Size("night", 12, "a small ViT, 600 steps", steps=600, sizes=[1, 2, 4, 8], distractors=2_000)
-def batches(
-    repeat: int, steps: int, sizes: list[int], distractors: int, width: int = 384, device: str = "cpu"
-) -> Values:
+def batches(eight: Trial, steps: int, sizes: list[int], distractors: int, width: int = 384) -> Values:
     """Section 6.3 and appendix A: one photograph in batches of growing size, and whether the answers identify their originals."""
-    public, one = data.load("cifar10"), client(repeat, 1)
+    trials = {size: replace(eight, images=eight.images[:size], labels=eight.labels[:size]) for size in sizes}
+    public, one = data.load("cifar10"), trials[1]
     others = public.pixels[len(public) - distractors :]
     space = search_spaces.components(public.take(range(300))[0], 64)  # refines answers in place of StyleGAN2
     yield from one.guesses()
     pictures = [one.images]
     for std_name, std in STDS.items():
-        model = vit(one.number, std, device, width=width)
-        for size in sizes:
-            trial = client(repeat, size, device=device)
+        model = vit(one.number, std, one.device, width=width)
+        for size, trial in trials.items():
             found = search(trial, gradvit(steps), model).images
             yield from one.scores(f"first_photograph, batch_{size}, {std_name}", found[:1], "psnr lpips")
             if std == 1:
@@ -260,19 +249,18 @@ def faces(repeat: int, steps: int, others: int, width: int = 192, large: bool = 
     yield from four.scores("faces, mean_face", away.mean(0, keepdim=True).expand(4, -1, -1, -1), "psnr lpips")
 
 
-@experiment("batch_family.ways")
+@experiment("batch_family.ways", on=partial(client, size=4))
 @Size("smoke", 1, "a small ViT, 16 pixels, 1 step", steps=1, sizes=[2, 3], side=16, patch=4, width=128, passes=8)
 @Size("class", 8, "a fresh small ViT, 2 steps of L-BFGS (some 40 evaluations)", steps=2, width=256, sizes=[2, 3])
 @Size("night", 12, "a fresh small ViT, 15 steps of L-BFGS (some 300 evaluations)", steps=15, sizes=[2, 3, 4])
 def ways(
-    repeat: int, steps: int, sizes: list[int], side: int = 32, patch: int = 8, width: int = 384, passes: int = 0,
-    device: str = "cpu",
-) -> Values:  # fmt: skip
+    four: Trial, steps: int, sizes: list[int], side: int = 32, patch: int = 8, width: int = 384, passes: int = 0
+) -> Values:
     """Searches for a batch, inside its family and among all pixels, at as many gradients of the network as L-BFGS took inside."""
     for size in sizes:
-        trial, key = client(repeat, size, device=device), f"batch_{size}"
-        trial = replace(trial, images=ground.shrunk(trial.images, side))
-        model = vit(trial.number, 1.0, device, width=width, patch_size=patch, image_size=side)
+        key, images = f"batch_{size}", ground.shrunk(four.images[:size], side)
+        trial = replace(four, images=images, labels=four.labels[:size])
+        model = vit(trial.number, 1.0, trial.device, width=width, patch_size=patch, image_size=side)
         leak = trial.leak(model)
         space, (start,), known = family(model, leak, trial.images, [trial.number])
         known["mean_photograph"] = F.interpolate(mean_photograph(), side, mode="bilinear").expand_as(trial.images)

@@ -4,7 +4,6 @@ A repeat has one photograph of CIFAR-10's test split, one draw of weights for ea
 with. The attacker sees the gradients of some parameters alone: a part, such as attention, or some of the blocks.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -67,18 +66,15 @@ def curvature(model: Any, seed: int) -> float:
     like = next(iter(weights.values()))
     x, label = model.normalise(like.new_full((1, 3, 32, 32), 0.5)), like.new_zeros(1, dtype=torch.long)
 
-    def sent(x: Tensor) -> dict[str, Tensor]:
-        return func.grad(lambda w: F.cross_entropy(func.functional_call(model, w, (x,)), label))(weights)
+    def sent(x: Tensor) -> Tensor:
+        grads = func.grad(lambda w: F.cross_entropy(func.functional_call(model, w, (x,)), label))(weights)
+        return torch.cat([g.flatten() for g in grads.values()]).double()
 
     noise = torch.randn(x.numel(), 4, generator=torch.Generator().manual_seed(seed))
-    total, unit = 0.0, sent(x)
-    length = sum(g.square().sum().item() for g in unit.values())
-    for direction in torch.linalg.qr(noise).Q.T:
-        change = func.jvp(sent, (x,), (direction.reshape(x.shape).to(like),))[1]
-        square = sum(g.square().sum().item() for g in change.values())
-        onto = sum((unit[name] * g).sum().item() for name, g in change.items())
-        total += (square - onto**2 / length) / length
-    return total / 4
+    directions = torch.linalg.qr(noise).Q.T.reshape(4, *x.shape).to(like)
+    unit, changes = sent(x), torch.stack([func.jvp(sent, (x,), (each,))[1] for each in directions])
+    onto, length = changes @ unit, unit @ unit
+    return ((changes.square().sum(1) - onto**2 / length) / length).mean().item()
 
 
 @experiment("tracing_the_source.parts", on=Trial.unseen)
@@ -86,7 +82,7 @@ def curvature(model: Any, seed: int) -> float:
 @Size("class", 8, f"{OURS}, 120 steps of a shorter attack", steps=120, **SMALL)
 @Size("night", 6, STOCK.format("S", "1,000 steps"), shape="vit_s", steps=1_000, **PAPERS)
 @Size("gpu", 8, STOCK.format("B", "3,000 steps"), shape="vit_b", steps=3_000, **PAPERS)
-def parts(trial: Trial, shape: str, attack: str, steps: int, weights: Sequence[float]) -> Values:
+def parts(trial: Trial, shape: str, attack: str, steps: int, weights: list[float]) -> Values:
     """Zhang et al. 2024, Table 6: the same search with all gradients and with one part alone, at several regularisation weights."""
     yield from trial.guesses()
     model = victim(trial, shape)
@@ -116,7 +112,7 @@ def reached(trial: Trial, attack: GradientMatching, model: nn.Module, names: lis
 @Size("smoke", 1, f"{OURS}, 8 steps", shape="three_blocks", steps=8, weights=[1.0, 0.1], chosen=["attention", "mlp"])
 @Size("night", 4, STOCK.format("S", "300 steps of a shorter attack"), first=1100,
     shape="vit_s", steps=300, weights=[1.0, 0.1, 10.0], chosen=["attention", "mlp", "norm"])  # fmt: skip
-def best_weights(trial: Trial, shape: str, steps: int, weights: Sequence[float], chosen: Sequence[str]) -> Values:
+def best_weights(trial: Trial, shape: str, steps: int, weights: list[float], chosen: list[str]) -> Values:
     """Parts of a ViT, each at the weight on smoothness that suits it: the best by the truth, and that which does best on a photograph of
     the attacker's own, whose gradient they compute on the same network."""
     images, labels = data.load("cifar10").take([trial.number])

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +12,9 @@ from scipy.stats import spearmanr
 from torch import Tensor, nn
 
 from privlab import data, metrics
-from privlab.attacks.gradient_inversion import GaussNewton, adaptive, objectives, sensitivity
-from privlab.experiments import Size, experiment, tiled
-from privlab.experiments.protocol import Settings, Values
-from privlab.experiments.trial import relative_residual
+from privlab.attacks.gradient_inversion import GaussNewton, adaptive, derivatives, objectives, sensitivity
+from privlab.experiments.protocol import Settings, Size, Values, experiment
+from privlab.experiments.trial import relative_residual, tiled
 from privlab.experiments.victims import designs
 from privlab.experiments.victims.designs import SCORES, DesignTrial, matching
 from privlab.leak import Leak, observe
@@ -47,7 +45,7 @@ def by_tensor(leak: Leak) -> objectives.Objective:
     chosen=[1, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14], **FULL)  # fmt: skip
 @Size("gpu", 8, f"{PAPERS}, {ONE_EACH}", own=True, patience=3_000, chosen=ALL, **FULL)
 @Size("paper", 10, PAPERS, own=True, patience=3_000, chosen=ALL, **FULL)
-def steps(trial: DesignTrial, patience: int, chosen: Sequence[int]) -> Values:
+def steps(trial: DesignTrial, patience: int, chosen: list[int]) -> Values:
     """Table 8: one photograph, one start, a draw of weights for each step; steps 8 to 10 by the paper's search, for longer."""
     yield from trial.guesses("cifar10, ", f"{SCORES} lpips")
     moments = {round(trial.steps * share) for share in (0, 1 / 60, 1 / 30, 1 / 6, 1 / 3, 1)}  # of the paper's Figure 7
@@ -80,7 +78,7 @@ def jumps(trial: DesignTrial) -> Values:
 @Size("smoke", 1, f"{SMALL}, 2 steps", steps=2, public=1, chosen=[8, 9], **QUARTER)
 @Size("class", 8, f"{SMALL}, 60 steps", steps=60, chosen=AROUND_GELU, **QUARTER)
 @Size("night", 8, "the paper's networks, 300 steps of its search", first=1100, chosen=AROUND_GELU, **MIDDLE)
-def distances(trial: DesignTrial, chosen: Sequence[int]) -> Values:
+def distances(trial: DesignTrial, chosen: list[int]) -> Values:
     """Steps 8 to 10 by the angle between whole gradients, and `by_tensor`; the paper's networks fade where each block ends with a GELU.
 
     from_grey: of a grey image's gradient from the photograph's, in double precision.  spread: standard deviation of the last features.
@@ -142,7 +140,7 @@ def searches(trial: DesignTrial, passes: int) -> Values:
 @Size("smoke", 1, f"five of the steps, {SMALL}, 2 steps",
     steps=2, public=1, block=16, side=64, chosen=[1, 8, 9, 10, 14], **QUARTER)  # fmt: skip
 @Size("class", 8, f"{SMALL}, 60 steps, squares of 4 x 4 pixels", steps=60, block=4, side=224, chosen=ALL, **QUARTER)
-def reasons(trial: DesignTrial, block: int, side: int, chosen: Sequence[int]) -> Values:
+def reasons(trial: DesignTrial, block: int, side: int, chosen: list[int]) -> Values:
     """What may explain the table: how well gradients tell images apart, whether downhill leads home, how far a network sees.
 
     block: side of the squares of pixels that the Jacobian is taken along.  side: of the photographs that receptive fields are measured on.
@@ -184,11 +182,9 @@ def homeward(model: nn.Module, image: Tensor, label: Tensor, part: float, seed: 
     truth = leak.normalise(image.to(next(model.parameters()).device))
     noise = torch.randn(truth.shape, generator=torch.Generator().manual_seed(seed)).to(truth)
     x = (noise + part * (truth - noise)).requires_grad_()
-    parameters = dict(model.named_parameters())
     loss = F.cross_entropy(model(x), label.to(x.device))
-    slopes = torch.autograd.grad(loss, [*parameters.values()], create_graph=True)
-    distance = objectives.cosine_distance(x, dict(zip(parameters, slopes, strict=True)), leak)
-    down = -torch.autograd.grad(distance, x)[0]
+    grads = derivatives.gradients(loss, dict(model.named_parameters()), create_graph=True)
+    down = -torch.autograd.grad(objectives.cosine_distance(x, grads, leak), x)[0]
     return torch.cosine_similarity(down.flatten(), (truth - noise).flatten(), dim=0).item()
 
 

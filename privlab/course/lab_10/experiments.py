@@ -1,7 +1,6 @@
 """Lab 10: which of a ConvNeXt's micro designs gives a photograph away? Activations, stems, norms, and two searches."""
 
 import itertools
-from collections.abc import Sequence
 from copy import deepcopy
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ from privlab.experiments import Size, experiment, tiled
 from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.victims import designs, shadow_fleets
 from privlab.experiments.victims.designs import SCORES, DesignTrial
-from privlab.experiments.victims.shadow_fleets import RECIPE
+from privlab.experiments.victims.shadow_fleets import RECIPE, Draw
 from privlab.models import morph
 
 KINDS, PATTERNS = ("relu", "gelu"), morph.PATTERNS[::-1]  # 111 first
@@ -109,11 +108,11 @@ def modes(trial: DesignTrial) -> Values:
     """Figure 9b on step 11, at 64 x 64 pixels as train mode needs: BatchNorm's two modes, no norm, LayerNorm, and its own part withheld."""
     yield from trial.guesses("cifar10, ", SCORES)
     layered = trial.design(11, norm="ln")
-    networks: dict[str, tuple[nn.Module, Sequence[str]]] = {
-        "bn_eval": (trial.design(11), ()),
-        "bn_train": (trial.design(11, train=True), ()),
-        "ln": (layered, ()),
-        "none": (without_norms(trial.design(11)), ()),
+    networks: dict[str, tuple[nn.Module, list[str]]] = {
+        "bn_eval": (trial.design(11), []),
+        "bn_train": (trial.design(11, train=True), []),
+        "ln": (layered, []),
+        "none": (without_norms(trial.design(11)), []),
         "ln_withheld": (layered, [name for name, _ in layered.named_parameters() if "norm" in name]),
     }
     images = {name: trial.calibrated(model, hide) for name, (model, hide) in networks.items()}
@@ -124,10 +123,9 @@ def modes(trial: DesignTrial) -> Values:
 
 def without_norms(model: nn.Module) -> nn.Module:
     """The same network with nothing in the place of each BatchNorm, changed in place."""
-    for module in [*model.modules()]:
-        for name, child in [*module.named_children()]:
-            if isinstance(child, nn.BatchNorm2d):
-                setattr(module, name, nn.Identity())
+    for name, module in [*model.named_modules()]:
+        if isinstance(module, nn.BatchNorm2d):
+            model.set_submodule(name, nn.Identity())
     return model
 
 
@@ -171,7 +169,7 @@ def switches(trial: DesignTrial) -> Values:
     yield "picture[combinations]", tiled([[trial.images, *images]])
 
 
-@experiment("micro_designs.membership", protocol=2)  # 1 asked about mirror images that no model had seen
+@experiment("micro_designs.membership", on=shadow_fleets.draw, protocol=2)  # 1 asked about unseen mirror images
 @Size("smoke", 1, "an eighth of the channels, 4 models a design, 20 images a model",
     images=40, models=4, recipe=dict(RECIPE["smoke"], batch_size=10), every=1, **EIGHTH)  # fmt: skip
 @Size("class", 8, "an eighth of the channels, one block a stage, 4 models a design, 150 images a model, trained without mixup",
@@ -180,14 +178,12 @@ def switches(trial: DesignTrial) -> Values:
     images=5_000, models=4, recipe=dict(RECIPE["night"], epochs=60, warmup_epochs=1), every=6, **QUARTER)  # fmt: skip
 @Size("gpu", 5, "full networks, 4 models a design, 5,000 images a model, the paper's recipe",
     images=10_000, models=4, recipe=RECIPE["paper"], every=20, width=1.0)  # fmt: skip
-def membership(
-    repeat: int, images: int, models: int, recipe: Settings, every: int, device: str = "cpu", **shape: Any
-) -> Values:
+def membership(sample: Draw, recipe: Settings, every: int, width: float, depths: list[int] | None = None) -> Values:
     """Figure 10: step 9 with a ResNet's stem, and three designs of a ConvNeXt, one at a time; at the end and at one overfitting level.
 
     A repeat is a draw of images with a small fleet of its own for each design.
     """
-    sample, looks = shadow_fleets.draw(repeat, images, models, device=device), {}
+    looks, shape = {}, dict(width=width) if depths is None else dict(width=width, depths=depths)
     for name, changes in MEMBERS.items():
         said = shadow_fleets.answers(("morph_9", {**shape, **changes}), sample, recipe, every)
         yield from said.knows(name)

@@ -9,9 +9,7 @@ from torch import Tensor
 
 from privlab import models
 from privlab.attacks.model_inversion import gradient_flow, losses
-from privlab.experiments import Size, experiment
-from privlab.experiments.protocol import Settings, Values
-from privlab.experiments.victims import private_people
+from privlab.experiments.protocol import Settings, Size, Values, experiment
 from privlab.experiments.victims.private_people import DENSENETS, NETWORKS, ORL, RESNETS, STAGE, People, same
 
 STAGES = ["skip_1", "skip_2", "skip_4", "none_left"]
@@ -70,12 +68,8 @@ def without_skips(
         acc = shown[variant].acc
         yield f"attacc_if_stopped[{name}, {variant}]", here.if_stopped(acc, along)
         if floors:
-            nothing = (
-                100 / here.people,
-                here.random_face(),
-            )  # what a network that knows nobody has, as in `People.if_stopped`
-            first = private_people.if_stopped(acc, [nothing, *((one.acc, one.first) for one in along)])
-            yield f"attacc_if_stopped[{name}, {variant}, first_choice]", first
+            firsts = [replace(one, attacc=one.first) for one in along]
+            yield f"attacc_if_stopped[{name}, {variant}, first_choice]", here.if_stopped(acc, firsts)
     yield f"attacc[{name}, first_choice]", along[-1].first
     for variant, one in shown.items():
         yield from one.rates(f"{name}, {variant}")

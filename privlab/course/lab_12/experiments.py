@@ -1,6 +1,5 @@
 """Lab 12: which architectures and trainings resist a model inversion, and what they cost the task?"""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,8 +20,8 @@ GROUPED = dict(norm_layer="groupnorm1")  # DP-SGD bounds what one image does, wh
 OURS = ["none", "rolss", "ssf", "tts", "bido", "mid"]
 ALL = [*OURS, "rolss_plus", "bido_plus_rolss", "groupnorm", "dp", "none_longer", "groupnorm_longer"]
 STUDENTS: dict[str, Settings] = {
-    "resnet18": dict(private_people.NARROW, channels=(8, 16, 32, 64)),
-    "densenet121": dict(growth_rate=8, block_config=(2, 2, 2)),
+    "resnet18": dict(private_people.NARROW, channels=(8, 16, 32, 64), in_chans=1),
+    "densenet121": dict(growth_rate=8, block_config=(2, 2, 2), in_chans=1),
 }
 
 
@@ -58,9 +57,7 @@ def kinds(recipe: Recipe, full: int) -> dict[str, Settings]:
     stops=[2, 4, 6, 8, 10, 15, 20])  # fmt: skip
 @Size("paper", 3, "FaceScrub, the paper's networks and StyleGAN", own=True,
     stage=STAGE["paper"], networks=same(*RESNETS, *DENSENETS), which=ALL[:10], stops=[10, 20, 40], full=5)  # fmt: skip
-def defences(
-    here: People, networks: Mapping[str, str], which: Sequence[str], stops: Sequence[int], full: int = 2
-) -> Values:
+def defences(here: People, networks: dict[str, str], which: list[str], stops: list[int], full: int = 2) -> Values:
     """One draw of people: each kind of each network, the undefended ones stopped earlier as well, one judge for all of them."""
     yield f"acc[{here.faces}, judge]", 100 * here.judge.accuracy
     yield f"attacc[{here.faces}, random_face]", here.random_face()
@@ -88,7 +85,7 @@ def defences(
     stage=STAGE["night"], networks=same("resnet"), factors=[0.0, 0.05, 0.2, 0.5, 1.0])  # fmt: skip
 @Size("paper", 3, "FaceScrub, ResNet-101 and a StyleGAN", own=True,
     stage=STAGE["paper"], networks=same("resnet_101"), factors=[0.0, 0.01, 0.1, 0.2, 0.5, 1.0])  # fmt: skip
-def skip_factor(here: People, networks: Mapping[str, str], factors: Sequence[float]) -> Values:
+def skip_factor(here: People, networks: dict[str, str], factors: list[float]) -> Values:
     """SSF's dial: the last stage's skips times k, from removed to whole; rank correlations over k in the draw, 0 where all are equal."""
     for label, network in networks.items():
         name, found = f"{here.faces}, {label}", list[Reconstruction]()
@@ -107,7 +104,7 @@ def skip_factor(here: People, networks: Mapping[str, str], factors: Sequence[flo
     stage=STAGE["night"], networks=same("maxvit", "vit"), epochs=80, stops=[10, 20, 30, 40, 60])  # fmt: skip
 @Size("paper", 3, "FaceScrub, MaxViT-T, ViT-B/16 and a StyleGAN", own=True,
     stage=STAGE["paper"], networks=dict(maxvit="maxvit_tiny", vit="vit_b_16"), epochs=100, stops=[20, 40, 60])  # fmt: skip
-def transformers(here: People, networks: Mapping[str, str], epochs: int, stops: Sequence[int]) -> Values:
+def transformers(here: People, networks: dict[str, str], epochs: int, stops: list[int]) -> Values:
     """MaxViT and ViT with and without the skips of their first stage; the whole network also stopped earlier."""
     slower = here.recipe if here.faces != "orl" else replace(here.recipe, lr=1e-3, warmup_epochs=epochs / 10)
     slower = replace(slower, epochs=epochs)
@@ -125,7 +122,7 @@ def transformers(here: People, networks: Mapping[str, str], epochs: int, stops: 
 @Size("smoke", 2, "8 people, networks of four blocks", stage=STAGE["smoke"], network="tiny", longer=1, stops=[4])
 @Size("night", 16, f"narrow ResNet-18s with either norm, 120 epochs, and four judges of 60 or 120; {ORL}", first=1_100,
     stage=STAGE["night"], network="resnet", longer=3, stops=[20, 40, 60])  # fmt: skip
-def judges(here: People, network: str, longer: int, stops: Sequence[int]) -> Values:
+def judges(here: People, network: str, longer: int, stops: list[int]) -> Values:
     """BatchNorm beside GroupNorm, trained as long, before four judges: two bodies, each with either norm; all see the same pictures."""
     faces, how = here.faces, replace(here.recipe, epochs=here.recipe.epochs * longer)
     along = [*(f"stopped_{epoch}" for epoch in stops), "batchnorm"]
@@ -140,11 +137,10 @@ def judges(here: People, network: str, longer: int, stops: Sequence[int]) -> Val
             by, judge = f"judge_{body}_{norm}", here.judged_by(zoo_name, {**changes, **change}, epochs)
             yield f"acc[{faces}, {by}]", 100 * judge.accuracy
             yield f"attacc[{faces}, random_face, {by}]", (random := here.random_face(judge))
-            path = [(100 / here.people, random)]
-            for name, one in found.items():
-                seen = 100 * judge.score(one.result.images, one.result.targets).accuracy
-                yield f"attacc[{faces}, {name}, {by}]", seen
-                path += [(one.acc, seen)] if name != "groupnorm" else []
+            scores = {name: judge.score(one.result.images, one.result.targets) for name, one in found.items()}
+            seen = {name: 100 * score.accuracy for name, score in scores.items()}
+            yield from ((f"attacc[{faces}, {name}, {by}]", attacc) for name, attacc in seen.items())
+            path = [(100 / here.people, random), *((found[name].acc, seen[name]) for name in along)]
             stopped = private_people.if_stopped(found["groupnorm"].acc, path)
             yield f"attacc_if_stopped[{faces}, groupnorm, {by}]", stopped
     yield "picture[photograph_batchnorm_groupnorm]", here.strip(found["batchnorm"], found["groupnorm"])
@@ -157,7 +153,7 @@ def judges(here: People, network: str, longer: int, stops: Sequence[int]) -> Val
     each=600, public=10_000, epochs=12, gan_epochs=12, channels=24, labelled=1_500, steps=200, take=8)  # fmt: skip
 def stronger_attacks(
     repeat: int, each: int, public: int, epochs: int, gan_epochs: int, channels: int, labelled: int, steps: int, take: int,
-    layers: Sequence[int] = (2, 2, 2, 2), students: int = 2, device: str = "cpu",
+    layers: tuple[int, ...] = (2, 2, 2, 2), students: int = 2, device: str = "cpu",
 ) -> Values:  # fmt: skip
     """Five attacks on a whole network and on one with RoLSS, each with a generator that was trained with this very victim's help."""
     seed = repeat % 2**31
@@ -173,17 +169,14 @@ def stronger_attacks(
     size, quiet = 32 if public < 1_000 else 64, dict[str, Any](device=device, progress=False)
     recipe = model_inversion.GANRecipe(gan_epochs, seed, channels=channels, batch_size=size, lr=2e-3)
     gmi, rows = gans.gmi(split.public, recipe, **quiet), []
+    taught, once = [*STUDENTS.items()][:students], dict(quiet, seed=seed, epochs=3, batch_size=64)
     for name, cut in (("none", ()), ("rolss", (architecture.rolss(),))):
         fleet = of("resnet18", body, split.keep(), how, cut)
         victim = fleet.model(0).to(device)
         yield f"acc[mnist, {name}]", 100 * fleet.right(0, split.test)
         kedmi = gans.kedmi(split.public, victim, recipe, **quiet)
         plg_mi = gans.plg_mi(split.public, victim, recipe, each=labelled, **quiet)
-        once = dict(quiet, seed=seed, epochs=3, batch_size=64)
-        beside = [
-            gans.distil(victim, student, split.public, model={**shape, "in_chans": split.public.shape[1]}, **once)
-            for student, shape in [*STUDENTS.items()][:students]
-        ]
+        beside = [gans.distil(victim, student, split.public, model=shape, **once) for student, shape in taught]
         ppa = model_inversion.ppa(**(one_each | dict(candidates=2 * take)), pool=500, views=10)
         # the search, its generator, and what is asked beside the victim
         attacks: dict[str, tuple[Any, Any, list[Any]]] = {

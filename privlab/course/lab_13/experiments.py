@@ -15,11 +15,9 @@ from privlab.attacks.gradient_inversion import adaptive, closed_form, label_reco
 from privlab.attacks.membership_inference import signals
 from privlab.defences import dp_sgd, perturbation, updates
 from privlab.defences.updates import UpdateDefence
-from privlab.experiments import Size, Trial, experiment, tiled
-from privlab.experiments.protocol import Settings, Values
-from privlab.experiments.trial import mean_photograph
-from privlab.experiments.victims import shadow_fleets
-from privlab.experiments.victims.private_people import if_stopped
+from privlab.experiments.protocol import Settings, Size, Values, experiment
+from privlab.experiments.trial import Trial, mean_photograph, tiled
+from privlab.experiments.victims import private_people, shadow_fleets
 from privlab.leak import Leak
 from privlab.training import Recipe, batches
 from privlab.training.defence import Defence
@@ -107,7 +105,7 @@ class Client:
     def solved(self, defence: UpdateDefence | None, informed: bool = False, rounds: int = 1) -> float:
         """What algebra makes of a defended update, in dB; or of the mean of several, each with noise of its own."""
         leak = self.sent(defence, rounds)
-        known = defence.deviations(leak, self.network, rounds) if informed and defence is not None else None
+        known = defence.deviations(leak, self.network, rounds) if informed and defence else None
         return self.psnr(self.algebra(leak, known))
 
     def search(self, defence: UpdateDefence | None, informed: bool = False) -> Tensor:
@@ -116,7 +114,7 @@ class Client:
         informed: it knows the defence: noise is weighed, zeros of a sparse update are no numbers, and a clipped one has no length.
         """
         leak, attack = self.sent(defence), self.attack
-        if informed and defence is not None:
+        if informed and defence:
             attack = adaptive.tempered(attack, leak, defence.deviations(leak, self.network))
             if change := {"sparse": adaptive.arrived, "clipped": adaptive.unclipped}.get(defence.by):
                 attack = change(attack)
@@ -130,7 +128,8 @@ class Pair:
     """
 
     def __init__(self, repeat: int, members: int, epochs: int, device: str = "cpu") -> None:
-        self.seed, self.device, photos = repeat % 2**31, device, data.load("cifar10", "test")
+        self.repeat, self.seed, self.device = repeat, repeat % 2**31, device
+        photos = data.load("cifar10", "test")
         drawn = torch.randperm(len(photos), generator=torch.Generator().manual_seed(self.seed))[: 4 * members]
         self.pixels, self.classes = batches.subset(photos, drawn)
         mine, unseen, theirs, others = torch.arange(4 * members).split(members)  # the victim's, the shadow model's
@@ -208,8 +207,7 @@ def one_update(
         label = label_recovery.bias_minimum(client.network, replace(client.sent(defence), labels=None))
         yield f"label_accuracy[matrix, {name}]", float(label.equal(client.trial.labels))
     for name in embeddings:
-        changed = {**of, "changes": {**of["changes"], **EMBEDDINGS[name]}}
-        fixed = Client(repeat, **changed, device=device)
+        fixed = Client(repeat, **of | dict(changes={**of["changes"], **EMBEDDINGS[name]}), device=device)
         row = {"algebra": fixed.solved(None), "search": fixed.psnr(fixed.search(None))}
         for column, value in {**row, "strongest": max(row.values())}.items():
             yield f"psnr[embedding, {name}, {column}]", value
@@ -247,10 +245,10 @@ def training_cost(
         yield f"task_acc[{name}]", task
         yield f"auc[{name}]", auc
         yield f"attack_acc[{name}]", accuracy
-        yield f"auc_if_stopped[{name}]", if_stopped(task, path)
+        yield f"auc_if_stopped[{name}]", private_people.if_stopped(task, path)
 
 
-@experiment("defences.design_swaps")
+@experiment("defences.design_swaps", on=Pair)
 @Size("smoke", 2, "a quarter of the width, searches of 2 steps",
     changes=QUARTER, which=["as_it_is", "all_three"], searches=dict(annealed=2), members=32, epochs=2)  # fmt: skip
 @Size("class", 8, "a quarter of step 12's width and one block a stage, 200 images, 6 epochs, 40 steps", first=20,
@@ -258,17 +256,14 @@ def training_cost(
     members=200, epochs=6)  # fmt: skip
 @Size("night", 20, "a quarter of step 12's width and one block a stage, 1,000 images, 40 epochs, 400 steps",
     changes=QUARTER, which=[*SWAPS], searches=dict(annealed=400, quasi_newton=4), members=1_000, epochs=40)  # fmt: skip
-def design_swaps(
-    repeat: int, changes: Settings, which: list[str], searches: Mapping[str, int], members: int, epochs: int,
-    device: str = "cpu",
-) -> Values:  # fmt: skip
+def design_swaps(pair: Pair, changes: Settings, which: list[str], searches: Mapping[str, int]) -> Values:
     """Step 12 of lab 09's morph, designs that leak swapped for older ones: the better of two searches, membership, cost."""
-    pair, strip = Pair(repeat, members, epochs, device), []
+    strip = list[Tensor]()
     for name in which:
         own = {**changes, **SWAPS[name]}
-        clients = [Client(repeat, "morph_12", own, attack, steps, device) for attack, steps in searches.items()]
+        clients = [Client(pair.repeat, "morph_12", own, *search, pair.device) for search in searches.items()]
         psnr = clients[0].psnr
-        if name == "as_it_is":
+        if not strip:
             strip.append(clients[0].photograph)
             yield "psnr[swap, mean_photograph]", psnr(mean_photograph())
         strip.append(max((client.search(None) for client in clients), key=psnr))

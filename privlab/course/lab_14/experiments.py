@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from privlab.experiments import Size, experiment
-from privlab.experiments.protocol import Values
+from privlab.experiments.protocol import Size, Values, experiment
 from privlab.ledger import comparison, evidence, rule
 
 
