@@ -4,6 +4,7 @@ A repeat draws who is private, which photographs are held out, all weights and a
 what they say is said of ORL.
 """
 
+import copy
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -156,7 +157,8 @@ class People:
         """The attack on a network as it was after epoch `at` (the last if not given)."""
         chunk = self.people if self.people <= 50 else 10  # an interruption costs no more than ten people
         parts = [range(a, min(a + chunk, self.people)) for a in range(0, self.people, chunk)]
-        model, prior = fleet.model(0, at).to(self.device), self.prior.to(self.device)
+        # a copy, since `to` moves a module itself, and labs draw with this one on the CPU
+        model, prior = fleet.model(0, at).to(self.device), copy.deepcopy(self.prior).to(self.device)
         best = search.joined([self.attack.run_once(model, prior, some, self.seed) for some in parts]).best(self.shown)
         score, first = (self.judge.score(x, best.targets) for x in (best.images, best.first))
         acc, likelihood = 100 * fleet.right(0, self.split.test, at), best.likelihood.mean().item()
