@@ -56,7 +56,7 @@ def audit(
     """
     if steps is not None and steps < 1:
         raise ValueError(f"steps={steps!r} searches nothing; give 1 or more, or None")
-    with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng():  # whatever the caller is in
+    with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng([]):  # whatever the caller is in
         images, labels = _pixels("images", images), _classes(labels, len(images))
         public = images[:0] if public is None else _pixels("public", public)
         model = _copied(model)

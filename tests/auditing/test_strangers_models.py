@@ -233,7 +233,9 @@ class Counting(Plain):
         return super().forward(x)
 
 
-def test_the_model_and_the_draws_are_as_they_were_whatever_the_caller_is_in():
+def test_the_model_and_the_draws_are_as_they_were_whatever_the_caller_is_in(monkeypatch):
+    """And no card is touched for a model on the CPU: who asked these two for their state would get an error."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     model, before = Counting().eval(), torch.get_rng_state()
     model.first.weight.grad = torch.ones_like(model.first.weight)
     with torch.inference_mode():

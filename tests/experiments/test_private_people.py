@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
 
+from privlab.attacks.model_inversion import ModelInversion
 from privlab.course.lab_11 import experiments as model_inversion
 from privlab.course.lab_12 import experiments as resistant_architectures
 from privlab.data import attributes
@@ -28,6 +30,16 @@ def test_repeats_draw_their_own_people_and_their_own_weights():
     weights = [next(iter(each.network("tiny").model(0).parameters())) for each in (one, again, other)]
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
     assert set(one.split.people.tolist()).isdisjoint(one.split.public_people.tolist())
+
+
+def test_an_attack_on_another_device_leaves_the_prior_on_the_cpu_where_labs_draw_with_it(monkeypatch):
+    """The device "meta" stands for a card."""
+    monkeypatch.setattr(ModelInversion, "run_once", run_once := Mock(side_effect=InterruptedError))
+    here = People(0, **STAGE, device="meta")
+    with pytest.raises(InterruptedError):
+        here.inverted(SimpleNamespace(model=lambda *_: torch.nn.Identity()))
+    _, attacked_with, *_ = run_once.call_args.args
+    assert attacked_with.mean.device.type == "meta" and here.prior.mean.device.type == "cpu"
 
 
 def test_a_reader_s_own_faces_and_dogs_are_measured_under_their_names(monkeypatch):

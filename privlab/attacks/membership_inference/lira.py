@@ -92,6 +92,7 @@ def _fit(phi: Tensor, member: Tensor, shadows: Tensor, variance: str) -> Fit:
     """phi: (models, n, queries).  shadows: (targets, models), 1.0 or 0.0.  Fields (targets, n, queries)."""
     if variance not in VARIANCES:
         raise ValueError(f"variance={variance!r} is not known; try {', '.join(VARIANCES)}")
+    member, shadows = member.to(phi.device), shadows.to(phi.device)  # a keep matrix is drawn on the CPU
     return Fit(*_gaussian(phi, member, shadows, variance), *_gaussian(phi, ~member, shadows, variance))
 
 

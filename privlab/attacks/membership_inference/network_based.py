@@ -37,7 +37,7 @@ def network(
         raise ValueError(f"members: {inside:,} of {len(members):,} images are members; give both kinds")
     classifier = MLPClassifier((64, 32), max_iter=epochs, random_state=seed)
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # so many epochs are meant
-        classifier.fit(inputs(logits, labels, sort), members.numpy())
+        classifier.fit(inputs(logits, labels, sort), members.cpu().numpy())
 
     def attack(logits: Tensor, labels: Tensor) -> Tensor:
         against, member = torch.from_numpy(classifier.predict_proba(inputs(logits, labels, sort))).double().T

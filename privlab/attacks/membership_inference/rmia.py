@@ -30,7 +30,7 @@ def every_target(confidence: Tensor, keep: Tensor, population: Tensor, *, pairs:
     """
     if not all(((p > 0) & (p <= 1)).all() for p in (confidence, population)):
         raise ValueError("confidence, population: give probabilities in (0, 1]; float32 rounds small ones to 0")
-    x, z = confidence.double(), population.double()
+    x, z, keep = confidence.double(), population.double(), keep.to(confidence.device)
     shadows = lira.shadows_of_each(keep, 2, True, pairs)  # (targets, models)
 
     def mean_of_shadows(values: Tensor, side: Tensor) -> Tensor:

@@ -39,7 +39,7 @@ class EvaluationModel:
 
     def __init__(self, model: nn.Module, accuracy: float, private: Labelled) -> None:
         self.model, self.accuracy = model.eval(), accuracy
-        pixels, self.labels = batches.pair(private)
+        pixels, self.labels = (part.cpu() for part in batches.pair(private))
         self.features = representations.read(model, pixels)[representations.LAST]  # (private photographs, width)
 
     def score(self, images: Tensor, targets: Tensor) -> Score:

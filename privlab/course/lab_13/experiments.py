@@ -205,7 +205,7 @@ def one_update(
             yield f"psnr[matrix, {name}, {column}]", value
         yield f"psnr[strongest, {name}]", max(row.values())
         label = label_recovery.bias_minimum(client.network, replace(client.sent(defence), labels=None))
-        yield f"label_accuracy[matrix, {name}]", float(label.equal(client.trial.labels))
+        yield f"label_accuracy[matrix, {name}]", label_recovery.overlap(label, client.trial.labels)
     for name in embeddings:
         fixed = Client(repeat, **of | dict(changes={**of["changes"], **EMBEDDINGS[name]}), device=device)
         row = {"algebra": fixed.solved(None), "search": fixed.psnr(fixed.search(None))}

@@ -3,6 +3,7 @@
 A repeat draws who is private, which photographs are held out, weights and noise. Draws of 20 of ORL's 40 people overlap.
 """
 
+import copy
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -142,7 +143,8 @@ class People:
     def inverted(self, fleet: Fleet, at: int | None = None) -> Reconstruction:
         """The attack on a network as it was after epoch `at` (the last if not given)."""
         parts = torch.arange(self.people).split(50)  # an interruption costs no more than fifty people
-        model, prior = fleet.model(0, at).to(self.device), self.prior.to(self.device)
+        # a copy, since `to` moves a module itself, and labs draw with this one on the CPU
+        model, prior = fleet.model(0, at).to(self.device), copy.deepcopy(self.prior).to(self.device)
         best = search.joined([self.attack.run_once(model, prior, some, self.seed) for some in parts]).best(self.shown)
         score, first = (self.judge.score(x, best.targets) for x in (best.images, best.first))
         acc, likelihood = 100 * fleet.right(0, self.split.test, at), best.likelihood.mean().item()

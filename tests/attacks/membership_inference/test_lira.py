@@ -122,6 +122,13 @@ def test_on_noise(mode, pairs):
         assert area == pytest.approx(0.5, abs=0.004) and tpr == pytest.approx(0.0027 if alone else 0.0079, abs=0.0015)
 
 
+def test_margins_on_a_card_are_held_against_a_keep_matrix_on_the_cpu():
+    """The device "meta" stands for a card."""
+    keep = data.in_out(5, 8, 0)
+    fit = lira._fit(margins(keep).to("meta"), keep, lira.shadows_of_each(keep, 2, True, False), "fixed")
+    assert fit.std_out.shape == (8, 5, 2) and fit.std_out.device.type == "meta"
+
+
 @pytest.mark.parametrize(
     "changes, message",
     [
