@@ -28,9 +28,7 @@ from privlab.training.defence import Defence
 from privlab.training.shadow_models import Fleet
 
 NARROW: Settings = dict(channels=(16, 32, 64, 128), zero_init_last=False)
-_MAXVIT = dict(
-    img_size=32, embed_dim=(16, 32, 64, 128), depths=(1, 1, 2, 1), stem_width=(8, 16), transformer_dim_head=16
-)
+_PICO = dict(img_size=32, embed_dim=(16, 32, 64, 128), depths=(1, 1, 2, 1), stem_width=(8, 16), transformer_dim_head=16)
 NETWORKS: dict[str, tuple[str, Settings]] = {  # as the ledger names it -> its name in the zoo, and changes
     "tiny": ("resnet18", {**NARROW, "layers": (1, 1, 1, 1)}),
     "resnet": ("resnet18", NARROW),
@@ -44,7 +42,7 @@ NETWORKS: dict[str, tuple[str, Settings]] = {  # as the ledger names it -> its n
     "efficientnet": ("tinynet_e", {}),
     "vgg": ("vgg_narrow", {}),
     "repvgg": ("repvgg_a0", dict(width_factor=0.25)),
-    "maxvit": ("maxvit_pico_rw_256", _MAXVIT),
+    "maxvit": ("maxvit_pico_rw_256", _PICO),
     "vit": ("vit_cifar", dict(embed_dim=128, depth=4)),
     "maxvit_tiny": ("maxvit_tiny_tf_224", {}),
     "vit_b_16": ("vit_base_patch16_224", {}),
