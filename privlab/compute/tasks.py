@@ -115,7 +115,7 @@ def on_cluster(address: str, calls: Sequence[Any]) -> Iterator[Any]:
         from distributed import Client, as_completed
 
         client = Client(address, timeout=10, set_as_default=False)
-        client.wait_for_workers(1, timeout=10)
+        client.wait_for_workers(1, timeout=30)  # of a cluster whose workers died, until they are there again
     except (ImportError, OSError, TypeError, ValueError) as error:
         raise ConnectionError(
             f"cluster={address!r} does not answer ({type(error).__name__}); install the extra (pip install -e '.[cluster]'), start "

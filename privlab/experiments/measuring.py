@@ -83,8 +83,8 @@ def measure(
     tasks.processes(jobs)  # what cannot be done is told before it is registered
     listed = plans(names, size)
     missing = [(plan.experiment, n) for plan in listed for n in plan.missing]
-    if missing and size != "smoke":  # where the range of a decorator moved on, it is a further try
-        evidence.register(registration(plan.experiment, size) for plan in listed if plan.missing)
+    if missing:  # finds a folder that cannot be written; where the range of a decorator moved on, it is a further try
+        evidence.register(registration(plan.experiment, size) for plan in listed if plan.missing and size != "smoke")
     work = {f"{name} {size} {n}": partial(repeat, name, size, n, root, device) for name, n in missing}
     there = f"all {sum(plan.there for plan in listed)} repeats at {size} are there"
     title = f"{len(work)} repeats at {size}" if work else there

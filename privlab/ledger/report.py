@@ -3,6 +3,7 @@
 No page says "not reproduced" without the scope beside it, and what was chosen after a look at the data is told apart.
 """
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 
-from privlab.ledger.comparison import names, value
+from privlab.ledger.comparison import names, parse, value
 from privlab.ledger.evidence import LEVEL
 from privlab.ledger.judging import MEASURING, NOT_REPRODUCED, READING, REPRODUCED, SCOPES, VERDICTS, Judgement
 from privlab.ledger.papers import PAPERS, Claim, entries
@@ -24,8 +25,9 @@ ICONS = dict(zip(VERDICTS, "✓✗?○…", strict=True))
 
 def printed(claim: Claim) -> str:
     """The paper's numbers, or what it shows in their place, and whether they contradict the claim."""
-    known = {number.name: number.mean for number in claim.numbers}
-    denied = claim.numbers and known.keys() >= {*names(claim.compare)} and not value(claim.compare, known)
+    tree, known = parse(claim.compare), {number.name: number.mean for number in claim.numbers}
+    parts = tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]
+    denied = known and not all(value(part, known) for part in parts if known.keys() >= {*names(part)})
     told = "; ".join(map(str, claim.numbers)) or claim.printed or "no number in print"
     return told + ("; these contradict the claim" if denied else "")
 

@@ -71,8 +71,8 @@ def verify(name: str, answer: object) -> Outcome:
     try:
         why = OPEN if answer is None or answer is ... else next(check(answer), "")
     except Exception as error:  # the reader's own function may raise anything; what is no function is of another form than was asked for
-        form = f"Your answer is a {type(answer).__name__}. Give the kind of thing that the exercise asks for."
-        why = f"Your code stopped with {type(error).__name__}: {error}" if callable(answer) else form
+        form = f"Your answer is a {type(answer).__name__}. Give the kind of thing that the exercise asks for; the check stopped"
+        why = f"{'Your code stopped' if callable(answer) else form} with {type(error).__name__}: {error}"
     outcome = Outcome(name, why, "" if why else reply(name).get("because", ""))
     if why and os.environ.get("PRIVLAB_STRICT") == "1":
         raise AssertionError(str(outcome))

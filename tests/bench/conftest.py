@@ -98,6 +98,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def table(request: pytest.FixtureRequest) -> Table:
-    """That of the test's file: runs/bench/bench_NAME.json for test_NAME_bench.py; measured on its DEVICE, if it has one."""
+    """That of the test's file: runs/bench/bench_NAME.json for test_NAME_bench.py."""
     name = Path(request.node.path).stem.removeprefix("test_").removesuffix("_bench")
-    return Table(Path(f"runs/bench/bench_{name}.json"), getattr(request.module, "DEVICE", "cpu"))
+    return Table(Path(f"runs/bench/bench_{name}.json"))

@@ -53,6 +53,7 @@ def test_what_was_saved_is_read_back_by_whoever_has_the_settings(tmp_path):
     assert not compute.Run("victim", config, tmp_path).complete
     run.finish()
     again = compute.Run("victim", dict(reversed(config.items())), tmp_path)
+    assert json.loads((run.path / "complete.json").read_text()) == run.config
     assert again.complete and again.path == run.path and again.names() == ["trace", "weights"]
     again.note("trace", {})  # a complete run never changes
     assert same(again.load("weights"), weights) and again.read("trace") == {"acc": [0.5, 0.75], "name": "é"}

@@ -190,6 +190,23 @@ def test_the_interval_covers_and_the_members_count_alone_does_not(n, m, fpr, mea
     assert plain == pytest.approx(measured, abs=0.1) and plain < 0.93  # three standard errors
 
 
+@pytest.mark.parametrize("n, fpr, curve", [  # members' true TPR at an FPR, for non-members that are uniform
+    (200, 0.1, lambda u: stats.norm.cdf((stats.norm.ppf(u) + 5**0.5 * stats.norm.ppf(0.95)) / 2)),
+    (1_000, 0.01, lambda u: u ** (1 / 0.6 - 1)),
+    (50, 0.1, lambda u: 0.2 + 0.8 * u),  # a fifth of the members stands above all
+])  # fmt: skip
+def test_the_interval_covers_curves_of_other_shapes_and_small_samples(n, fpr, curve):
+    """A member's true FPR at its own score is where a uniform number crosses the curve: any curve, drawn by inverting it."""
+    grid = np.concatenate([[0], np.geomspace(1e-12, 1, 200_000)])
+    heights = curve(grid)
+
+    def draw(generator, n, m):
+        return -generator.random(n), -np.interp(generator.random(m), heights, grid, left=-1)
+
+    ours, _ = coverage(draw, curve(fpr), n, n, fpr, trials=300)
+    assert ours >= 0.915  # nearly three standard errors below 95%
+
+
 def test_the_interval_covers_ties_and_cliffs():
     """With ties the true rate is that of the lowest step whose FPR is within. 6,000 trials gave .978 on the cliff."""
     step = math.ceil(4 * stats.norm.isf(0.01)) / 4

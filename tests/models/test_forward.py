@@ -78,6 +78,26 @@ def test_gradients_that_arrive_in_the_usual_order_stay_equal_to_the_bit():
             assert all(torch.equal(a, b) for a, b in zip(derivatives(layer, x, pull), plain, strict=True))
 
 
+class Keeping(nn.Module):
+    """What a layer computes from its weights in its first pass, and keeps under any name."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.held = nn.Parameter(torch.arange(10.0) / 10), {}
+
+    def forward(self, x):
+        return x.flatten(1)[:, :10] + self.held.setdefault("bias", self.weight.square())
+
+
+def test_what_a_layer_keeps_with_a_graph_breaks_no_later_pass_and_stays_with_the_layer():
+    model = Keeping()
+    model(torch.rand(1, 10)).sum().backward()  # frees the graph of what is kept
+    held, before = model.held, dict(model.held)
+    for _ in range(2):
+        assert torch.autograd.grad(stateless(model)(torch.rand(1, 10)).sum(), model.weight)[0].any()
+    assert model.held is held and held["bias"] is before["bias"]
+
+
 def test_a_pass_leaves_no_trace_in_buffers_and_caches(stirred):
     """timm's LeViT keeps attention biases between calls in eval mode: made without a graph, they would have no gradient."""
     levit = stirred(timm.create_model("levit_128s", num_classes=2))

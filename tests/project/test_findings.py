@@ -5,11 +5,13 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import claim_pages
 import dots
 import findings_page
+import pandas as pd
 import pytest
 
-from privlab.ledger import judging
+from privlab.ledger import judging, papers
 from privlab.runner import catalogue
 
 ROOT = Path(__file__).parents[2]
@@ -75,3 +77,9 @@ def test_the_readme_quotes_findings_to_the_word():
     quoted = {line.removeprefix("- ") for line in section.splitlines() if line.startswith("- ")}
     said = {finding.filled(finding.short) for finding in FINDINGS}
     assert quoted and quoted <= said, "the sentences of the book are:\n- " + "\n- ".join(sorted(said))
+
+
+def test_a_chart_of_a_claim_has_one_row_for_a_number_that_is_wanted_between_two():
+    claim = papers.Claim("lu2022.x.y", "Table 1", "05", "ordering", "S.", "abs(psnr[a] - 24.9) < 5")
+    (row,) = claim_pages.rows(claim, [pd.DataFrame({"psnr[a]": [20.0, 30.0]})])
+    assert (row.label, row.marks) == ("psnr[a] - 24.9", [-5, 5]) and row.wanted == "above −5 and below 5"

@@ -140,7 +140,7 @@ class People:
 
     def inverted(self, fleet: Fleet, at: int | None = None) -> Reconstruction:
         """The attack on a network as it was after epoch `at` (the last if not given)."""
-        parts = torch.arange(self.people).split(50)  # an interruption costs no more than fifty people
+        parts = torch.arange(self.people).split(self.people if self.people <= 50 else 10)  # in steps, if they are many
         # a copy, since `to` moves a module itself, and labs draw with this one on the CPU
         model, prior = fleet.model(0, at).to(self.device), copy.deepcopy(self.prior).to(self.device)
         best = search.joined([self.attack.run_once(model, prior, some, self.seed) for some in parts]).best(self.shown)
