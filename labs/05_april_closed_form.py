@@ -72,7 +72,7 @@ def client(architecture, precision=torch.float32, **shape):  # fresh weights
 drawings.show("05.two_designs")
 
 # %% [markdown]
-# No server sees these. We may look, to check the proof: a hook keeps $z$, $q$, $k$ and $v$, and autograd gives the gradient of the loss $\ell$ at each.
+# No server sees these numbers. We look at them to check the proof: a hook keeps $z$, $q$, $k$ and $v$, and autograd gives the gradient of the loss $\ell$ at each.
 
 # %%
 model = client("a", torch.float64, depth=4)
@@ -125,8 +125,8 @@ def right_hand_side(weight, gradient):
 checks.verify("05.theorem", right_hand_side)
 
 # %% [markdown]
-# Now tick the proof off. The last column has the norm of the difference of the two sides, over the norm of one. For eq. 6, each of $q$, $k$ and $v$ is computed from its own copy of $z$, so that one sees
-# what comes back through it alone.
+# Now tick the proof off. The last column has the norm of the difference of the two sides, over the norm of one. For eq. 6, each of $q$, $k$ and $v$ is computed from its own copy of $z$, so that the gradient
+# at a copy is what comes back through it alone.
 
 # %%
 rows = proof.rows(model, photo.double(), label)
@@ -208,22 +208,20 @@ display(*bets.values())
 
 # %%
 def proof_at(architecture, patch, width):
-    shape = dict(patch_size=patch, width=width)
+    shape = dict(patch_size=int(patch[0]), width=width)
     model = client(architecture.lower(), torch.float64, **shape)
     image = proof.solved(model, observe(model, photo, label))
     near = metrics.psnr(image.clamp(0, 1), photo).item()
     said = f"Algorithm 1: {near:.0f} dB"
-    alt = f"The photograph; {said} on {architecture}, width {width}, patch {patch}."
+    alt = f"The photograph; {said} on {architecture}, width {width}, patches {patch}."
     titles = ["the client's", said]
     shown = plots.side_by_side(photo, image, titles=titles, alt=alt)
     return shown, proof.table(proof.rows(model, photo.double(), label))
 
 
-widths = (24, 32, 40, 48, 56, 60, 64, 68, 72, 96, 128, 192, 384)
-start = dict(architecture="A", patch=8, width=384)
-widgets.explore(
-    proof_at, start=start, architecture=("A", "B"), patch=(8, 4), width=widths
-)
+controls = dict(architecture=("A", "B"), patch=("8 x 8", "4 x 4"))
+controls["width"] = (32, 40, 48, 56, 64, 68, 128, 192, 384)
+widgets.explore(proof_at, start=dict(width=384), **controls)
 
 # %%
 for way, (architecture, patch, width) in WAYS.items():
@@ -241,8 +239,8 @@ text(
 )
 
 # %% [markdown]
-# Put the width below the number of tokens. All equations stay true, and one row fails, because many $z$ solve the system. Is the photograph private then? Lu et al. recommend half the number of patches
-# (APRIL, Figure 5). Move the slider down and watch the picture. [A deeper notebook](deeper/05_width_and_noise.ipynb) measures it, and asks the same of architecture B.
+# Put the width below the number of tokens. All equations stay true, and one row fails, because many $z$ solve the system. Is the photograph private then? Lu et al. see solid protection at half
+# the number of patches (APRIL, Figure 5). Move the slider, and watch the picture. [A deeper notebook](deeper/05_width_and_noise.ipynb) measures it, and attacks architecture B.
 
 # %% [markdown]
 # ## How exact is the solution?
@@ -394,7 +392,7 @@ display(hide.against([n for n in names if fixed.mean(rows[f"{n}, float64"]) < 20
 plots.evidence(kept_fixed, mine_fixed, rows, xlabel="PSNR in dB")
 
 # %% [markdown]
-# Where float64 breaks what float32 does not break, the system is badly conditioned. Where even float64 fails, an equation is *missing*. Which one?
+# Where float64 gives the photograph and float32 does not, the system is badly conditioned. Where even float64 fails, an equation is *missing*. Which one?
 #
 # Take numbers $a_i$, one for each patch, with $\sum_i a_i = 0$ and $\sum_i a_i e_i = 0$. Combine the tokens with them. Bias and embeddings cancel:
 #
@@ -567,7 +565,7 @@ widgets.verdicts("05")
 # %% [markdown]
 # ## What would change our mind
 #
-# A photograph that comes back from one gradient behind a low-rank embedding would show that the rule counts too little: it speaks of one system. A search uses all gradients at once; lab 06 tries it. And a private embedding, which the server does not know, takes away all three systems.
+# A photograph that comes back from one gradient behind a low-rank embedding would show that the rule counts too little: it speaks of one system. A search uses all gradients at once; lab 06 tries it. And a fixed embedding that the server does not know takes away all three systems.
 
 # %% [markdown]
 # ## Read on
