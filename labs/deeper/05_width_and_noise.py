@@ -51,7 +51,7 @@ warnings.filterwarnings("ignore", "width .* is ")  # it is what we look at
 # %% [markdown]
 # ## A norm: architecture B
 #
-# In a usual ViT, $z = \mathrm{LN}(E_\text{patch} + E_\text{pos})$. The proof of Theorem 1 speaks of $z$ behind the norm. The position gradient is taken before it, so equations 9 and 10 fail.
+# In a usual ViT, $z = \mathrm{LN}(E_\text{patch} + E_\text{pos})$. The proof of Theorem 1 speaks of $z$ behind the norm. The position gradient is taken in front of it.
 #
 # ### Predict
 
@@ -72,7 +72,7 @@ xlabel = "mean squared error in pixels"
 plots.evidence(kept_solved, mine_solved, rows, xlabel=xlabel, log=True)
 
 # %% [markdown]
-# Is the norm to blame, or the distance from the patches? Take the system of the patch embedding, one layer earlier, on the same gradient.
+# Does the norm stop every linear system? Try that of the patch embedding, one layer earlier, on the same gradient.
 
 # %%
 warnings.filterwarnings("ignore", "a norm or a shortcut")
@@ -88,7 +88,7 @@ text(
 )
 
 # %% [markdown]
-# The position gradient still belongs to what is *added* there, and the patch embedding's weight reads the patches themselves. So a norm stops one system, and not the leak.
+# On B too, the position gradient is the gradient at the output of the patch embedding, whose weight reads the patches themselves. So the norm stops one system, and not the leak.
 #
 # ## Move the controls
 #
