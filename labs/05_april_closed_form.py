@@ -244,7 +244,7 @@ text(
 # Put the width below the number of tokens. All equations stay true, and one row fails, because many $z$ solve the system. Is the photograph private then? Lu et al. see solid protection at half
 # the number of patches (APRIL, Figure 5). Move the slider, and watch the picture. [A deeper notebook](deeper/05_width_and_noise.ipynb) measures it, and attacks architecture B.
 
-# %% [markdown]
+# %% [markdown] tags=["printed"]
 # ## How exact is the solution?
 #
 # A *float64* has 16 significant digits, and a *float32* has 7.
