@@ -114,9 +114,8 @@ def solved(model: Any, leak: Leak) -> Tensor:
     """Algorithm 1 with the position embedding's gradient as the one at z, then equations 10 and 11; the image, not clamped."""
     weight, patch = model.blocks[0].attn.qkv.weight.detach(), model.patch_embed.proj
     z = torch.linalg.pinv(leak["pos_embed"][0].T) @ (weight.T @ leak[QKV])  # (tokens, width)
-    embedded = (z - model.pos_embed[0].detach())[
-        1:
-    ] - patch.bias.detach()  # (patches, width); the first token is the class's
+    tokens = z - model.pos_embed[0].detach()  # the first is the class token
+    embedded = tokens[1:] - patch.bias.detach()  # (patches, width)
     pixels = torch.linalg.pinv(patch.weight.detach().flatten(1)) @ embedded.T  # (patch pixels, patches)
     return leak.normalise.inverse(
         F.fold(pixels[None], model.patch_embed.img_size, patch.kernel_size, stride=patch.stride)
