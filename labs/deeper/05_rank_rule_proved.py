@@ -11,7 +11,8 @@
 #
 # After this notebook you can
 # - write the equations of the subspace form, norm included;
-# - prove the rank rule in both directions, and name the cases that it leaves out.
+# - prove the rank rule in both directions, and name the cases that it leaves out;
+# - design an embedding that hides as much as you want.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
@@ -21,13 +22,13 @@
 # (Smoke measured, class estimated, on two CPU cores.)
 
 # %% [markdown]
-# *About 25 minutes. You need* lab 05, and linear algebra with row spaces.
+# *About 35 minutes. You need* lab 05, and linear algebra with row spaces.
 
 # %%
 from privlab import compute, data, experiments, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.leak import observe
-from privlab.notebook import plots, text, widgets
+from privlab.notebook import checks, plots, text, widgets
 
 import torch
 
@@ -129,6 +130,27 @@ plots.evidence(kept, mine, names, xlabel="hidden directions that the solver coun
 
 # %%
 apart.against(float(max(shown["null_space_gap[rank_rule]"])))
+
+# %% [markdown]
+# ### Exercise 1: design it *(difficulty 2, 10 minutes)*
+#
+# You may choose a random embedding of any rank for $n$ patches. You want at least $k$ hidden directions in every patch, and $k$ is below the $3p^2$ numbers of a patch. Which is the *largest*
+# rank that you can allow? Write `largest_rank(patches, k)`.
+#
+# <details><summary>Hint</summary>The rule asks for the rank of $[E\;\mathbf 1]$. What does the column of ones do to the rank of a random $E$?</details>
+
+
+# %% tags=["exercise"]
+def largest_rank(patches, k): ...
+
+
+# %% tags=["solution"]
+def largest_rank(patches, k):
+    return patches - 1 - k
+
+
+# %%
+checks.verify("05.design", largest_rank)
 
 # %% [markdown]
 # ## Rounding undoes a rank

@@ -4,15 +4,15 @@
 # ---
 
 # %% [markdown]
-# # 05, deeper · Does a narrow network protect, and which noise does?
+# # 05, deeper · What stops the paper's closed form?
 #
-# You come from [lab 05](../05_april_closed_form.ipynb). Lu et al. 2022 recommend a small width (Figure 5), and Laplacian noise before Gaussian noise (Figure 6). Do
-# both hold?
+# You come from [lab 05](../05_april_closed_form.ipynb). There you solved APRIL's system on architecture A, without noise. Lu et al. 2022 name three things that stop it: a norm in front of
+# attention (Figure 1), a small width (Figure 5), and noise, where Laplacian noise is said to need less (Figure 6). Do all three protect the photograph?
 #
 # After this notebook you can
-# - count what a narrow network hides;
-# - tell a system that has no unique solution from a photograph that is private;
-# - compare two kinds of noise fairly.
+# - say what the same solver returns on architecture B, and why;
+# - count what a narrow network hides, and tell a system that has no unique solution from a photograph that is private;
+# - give noise the size that you want, and compare two kinds of it fairly.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
@@ -22,7 +22,7 @@
 # (Smoke measured, class estimated, on two CPU cores.)
 
 # %% [markdown]
-# *About 40 minutes. You need* lab 05.
+# *About 50 minutes. You need* lab 05.
 
 # %%
 import functools
@@ -35,6 +35,7 @@ from privlab.leak import observe
 from privlab.notebook import checks, plots, text, widgets
 
 import torch
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"
@@ -48,10 +49,50 @@ photo, label = data.load("cifar10_samples").one(2)  # (1, 3, 32, 32) in [0, 1]
 warnings.filterwarnings("ignore", "width .* is ")  # it is what we look at
 
 # %% [markdown]
+# ## A norm: architecture B
+#
+# In a usual ViT, $z = \mathrm{LN}(E_\text{patch} + E_\text{pos})$. The proof of Theorem 1 speaks of $z$ behind the norm. The position gradient is taken in front of it.
+#
+# ### Predict
+
+# %%
+YES, NO = "still the photograph", "not the photograph"
+guess = widgets.choose("On architecture B the same solver returns", [YES, NO])
+guess
+
+# %%
+kept_solved = experiments.load("april_closed_form.solved")
+mine_solved = experiments.run("april_closed_form.solved", profile, device=device)
+rows = {"architecture A": "mse[closed_form, arch_a, cifar10]"}
+rows |= {"architecture B": "mse[closed_form, arch_b]"}
+solved = kept_solved or mine_solved
+found = solved.mean("mse[closed_form, arch_b]") < 0.01
+display(guess.against(YES if found else NO))
+xlabel = "mean squared error in pixels"
+plots.evidence(kept_solved, mine_solved, rows, xlabel=xlabel, log=True)
+
+# %% [markdown]
+# Does the norm stop every linear system? Try that of the patch embedding, one layer earlier, on the same gradient.
+
+# %%
+warnings.filterwarnings("ignore", "a norm or a shortcut")
+other = models.april.build("b", seed=seed)
+sent = observe(other, photo, label)
+theirs = closed_form.attention(other, sent).clamped
+ours = closed_form.patch_embedding(other, sent).images
+text(
+    "On architecture B the paper's system reaches {:.0f} dB. The system of the patch "
+    "embedding reaches {:.0f} dB from the same gradient.",
+    metrics.psnr(theirs, photo).item(),
+    metrics.psnr(ours, photo).item(),
+)
+
+# %% [markdown]
+# On B too, the position gradient is the gradient at the output of the patch embedding, whose weight reads the patches themselves. So the norm stops one system, and not the leak.
+#
 # ## Move the controls
 #
-# The victim is the paper's architecture A, where attention sits directly on the embedding. [Another notebook](05_the_two_theorems.ipynb) derives its linear system, $G^\top Z = B$.
-# It has an equation for each dimension of the width, and an unknown for each token.
+# Back to architecture A. The system $A z^\top = b$ has an equation for each dimension of the width, and an unknown for each token.
 #
 # Find a setting that protects the photograph, and a second one.
 
@@ -192,6 +233,27 @@ plots.side_by_side(
 # %% [markdown]
 # ## Two kinds of noise
 #
+# ### Exercise 2: how large is the noise on each number? *(difficulty 2, 10 minutes)*
+#
+# A gradient $g$ has $m$ numbers. The noise as a whole is to have the norm `relative` times $\lVert g \rVert$. Which standard deviation must the noise of each
+# number have? Write `sigma(g, relative)`.
+#
+# <details><summary>Hint</summary>The squared norm of $m$ independent draws of standard deviation $\sigma$ is about $m\sigma^2$.</details>
+
+
+# %% tags=["exercise"]
+def sigma(g, relative): ...
+
+
+# %% tags=["solution"]
+def sigma(g, relative):
+    return relative * g.norm() / g.numel() ** 0.5
+
+
+# %%
+checks.verify("05.noise", sigma)
+
+# %% [markdown]
 # The paper finds that a tenth of the Laplacian noise has the effect of Gaussian noise. It compares a *variance* with a *norm*. We compare noise of the same norm.
 #
 # ### Predict
@@ -243,4 +305,5 @@ plots.evidence(kept_noise, mine_noise, rows, xlabel="log10 of the error in pixel
 # %% [markdown]
 # ## Read on
 #
-# Lu et al. 2022, section 4.2, Figures 5 and 6. It leaves open whether Figure 6 is about the closed form; we take it so. Lab 13 spends noise where it counts.
+# Lu et al. 2022, section 4, Figures 1, 5 and 6. It leaves open whether Figure 6 is about the closed form; we take it so. On architecture B it turns to a search (lab 06). Lab 13 spends noise
+# where it counts.

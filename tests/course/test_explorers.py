@@ -1,4 +1,4 @@
-"""The explorers of one lab each: the two bells of lab 02, the morph of lab 09, the switches of lab 10. Numbers by hand."""
+"""The explorers of one lab each: two bells (02), a proof (05), the morph (09), the switches (10). Numbers by hand."""
 
 import re
 import statistics
@@ -7,11 +7,13 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from privlab import metrics
+from privlab import metrics, models
 from privlab.course.lab_02.two_bells import CONTROLS, TwoBells, _percent
+from privlab.course.lab_05 import proof
 from privlab.course.lab_09 import morphing
 from privlab.course.lab_10 import experiments as micro_designs
 from privlab.course.lab_10.switchboard import Switchboard
+from privlab.leak import observe
 from privlab.notebook import sheet
 
 pytestmark = pytest.mark.usefixtures("shell", "no_widgets_of_other_tests")
@@ -38,6 +40,46 @@ def test_the_bells_are_those_of_the_shadow_models_alone_and_the_ratio_that_of_tw
     assert "The ratio says **a member**, the threshold **a member**" in said
     assert "The picture is a member." in folded
     assert "In, solid: margin 4.0 ± 1.4. Out, dashed: -2.0 ± 1.4." in chart.data and len(chart.data) < 3_000
+
+
+@pytest.mark.parametrize(
+    ("architecture", "patch", "width", "fail"),
+    [
+        ("a", 16, 768, []),  # 5 tokens, 768 numbers a patch
+        ("b", 16, 768, ["Theorem 2", "eq. 10"]),  # a norm between the embedding and attention
+        ("a", 8, 64, ["eq. 11"]),  # 17 tokens, 192 numbers a patch
+        ("a", 4, 64, ["Theorem 1"]),  # 65 tokens, 48 numbers a patch
+        ("a", 4, 68, []),
+    ],
+)
+def test_each_change_of_the_network_breaks_its_own_row_of_the_proof(architecture, patch, width, fail):
+    model = models.april.build(architecture, patch_size=patch, width=width, depth=2).double()
+    rows = proof.rows(model, TRUTH.double(), torch.tensor([3]))
+    assert [row.where for row in rows] == [
+        "eq. 3", "eq. 4", "eq. 5", *["eq. 6"] * 4, *["eq. 7"] * 3, "eq. 8", "Theorem 1", "Theorem 2", "eq. 10", "eq. 11"
+    ]  # fmt: skip
+    assert [row.where for row in rows if not row.holds] == fail
+    shown = proof.table(rows)
+    assert shown.html.count("✓") == 15 - len(fail) and shown.html.count("✗") == len(fail)
+    assert shown.alt.endswith("All hold.") is not bool(fail) and all(f"{where} (" in shown.alt for where in fail)
+    recovered = proof.solved(model, observe(model, TRUTH, torch.tensor([3])))
+    assert (metrics.psnr(recovered, TRUTH).item() > 100) is not bool(fail)
+
+
+def test_a_wrong_gradient_shows_in_the_rows_that_it_enters():
+    model = models.april.build("a", width=64, depth=2).double()
+    attn, label = model.blocks[0].attn, torch.tensor([3])
+    leak, seen = observe(model, TRUTH, label), proof.traced(model, TRUTH.double(), label)
+
+    def fail(leak, **changed):
+        return [row.sides[:9] for row in proof.theorem_1(attn, leak, seen | changed) if not row.holds]
+
+    assert fail(leak) == []
+    leak.grads[proof.QKV][64:128] *= -1  # of K
+    assert fail(leak) == ["∂ℓ/∂k zᵀ ", "∂ℓ/∂z zᵀ ", "z = the p"]
+    leak.grads[proof.QKV][64:128] *= -1
+    assert fail(leak, summands=seen["summands"][::-1]) == ["Qᵀ ∂ℓ/∂q ", "Vᵀ ∂ℓ/∂v "]
+    assert fail(leak, h=[seen["h"][0] * 2]) == ["h = softm", "a = Wh"]
 
 
 def test_a_step_has_the_facts_of_the_papers_network_says_what_is_gone_and_frames_its_image():

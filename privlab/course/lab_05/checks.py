@@ -1,4 +1,4 @@
-"""Lab 05: noise, the rank rule, a safe design; deeper, the theorem by hand and a width that protects."""
+"""Lab 05: the right-hand side of eq. 8, Algorithm 1, the rank rule; deeper, noise, a width that protects, and a safe design."""
 
 import torch
 
@@ -43,10 +43,36 @@ theorem = function(
     {
         "That is the transpose: the transposed weight stands on the left, its gradient on the right.": lambda w, g: g.T @ w,
         "That is the part of q alone: sum over query, key and value.": lambda w, g: w[:3].T @ g[:3],
-        "Transpose the weight: dL/dZ = dQ Wq + ..., so Wq^T stands in front after transposing.": lambda w, g: (QKV @ DQKV).sum(0),
+        "Transpose the weights: eq. 8 has the transposed Q in front of its gradient.": lambda w, g: (QKV @ DQKV).sum(0),
     },
-    "B is (width, width). Write it out for the query alone first: Wq^T dWq.",
+    "b is (width, width). Write it out for the query alone first: the transposed Q times its gradient.",
 )  # fmt: skip
+
+
+def _attention(width: int, tokens: int) -> tuple[torch.Tensor, ...]:
+    """The stacked weights of an attention, their gradients, and the gradient at its input; columns are tokens."""
+    draw = torch.Generator().manual_seed(width)
+    weight = torch.randn(3, width, width, generator=draw, dtype=torch.float64)
+    z, *dqkv = torch.randn(4, width, tokens, generator=draw, dtype=torch.float64)
+    return weight.flatten(0, 1), torch.cat(dqkv) @ z.T, sum(W.T @ dq for W, dq in zip(weight, dqkv, strict=True))
+
+
+algorithm = function(
+    lambda weight, gradient, dz: (torch.linalg.pinv(dz) @ weight.T @ gradient).T,
+    [_attention(6, 3), _attention(8, 5)],
+    {
+        "That is the transpose of z, (tokens, width): the last line of Algorithm 1 is missing.":
+            lambda weight, gradient, dz: torch.linalg.pinv(dz) @ weight.T @ gradient,
+        "That multiplies by the transposed A. Its pseudo-inverse undoes A: torch.linalg.pinv.":
+            lambda weight, gradient, dz: (dz.T @ weight.T @ gradient).T,
+        "That is b. One step is left: solve A z^T = b with the pseudo-inverse of A.":
+            lambda weight, gradient, dz: weight.T @ gradient,
+        "Your b has the part of Q alone; add those of K and V.":
+            lambda weight, gradient, dz: (torch.linalg.pinv(dz) @ weight[: len(dz)].T @ gradient[: len(dz)]).T,
+    },
+    "z is (width, tokens). Check the five lines one by one: Q, K and V; their gradients; b; the pseudo-inverse; the transpose.",
+)  # fmt: skip
+
 width = function(
     lambda width, size, patch: max(0, (size // patch) ** 2 - (width - 1)),
     [(768, 224, 16), (192, 224, 16), (98, 224, 16), (192, 224, 32), (16, 32, 4)],

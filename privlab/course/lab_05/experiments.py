@@ -54,6 +54,19 @@ def inside(model: Any, photo: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
     return kept[0][0].detach(), gradient[0]
 
 
+def difference(model: Any, images: Tensor, labels: Tensor, direction: Tensor) -> Tensor:
+    """Derivative of the loss as the input of the first attention moves along a direction, (tokens, width), without backpropagation."""
+    normalised, h = model.normalise(images), 1e-3
+
+    def loss(step: float) -> Tensor:
+        nudge = model.blocks[0].attn.register_forward_pre_hook(lambda _, args: (args[0] + step * direction,))
+        logits = model(normalised).detach()
+        nudge.remove()
+        return F.cross_entropy(logits, labels)
+
+    return (8 * (loss(h) - loss(-h)) - (loss(2 * h) - loss(-2 * h))) / (12 * h)  # central differences, fourth order
+
+
 @experiment("april_closed_form.theorems")
 @Size("smoke", 2, "architecture A, narrow, float64", shape=SMALL)
 @Size("class", 16, f"architecture A {OWN}, float64", own=True, shape={})
@@ -68,16 +81,9 @@ def theorems(repeat: int, shape: Settings) -> Values:
     sent = leak[POSITION][0]
     noise = torch.randn(sent.shape, generator=torch.Generator().manual_seed(repeat), dtype=sent.dtype)
     direction = sent / sent.norm() + noise / noise.norm()  # along the gradient alone a missing part would go unseen
-    normalised, h = model.normalise(trial.images.double()), 1e-3
-
-    def loss(step: float) -> Tensor:  # as the input of attention moves along the direction
-        nudge = model.blocks[0].attn.register_forward_pre_hook(lambda _, args: (args[0] + step * direction,))
-        logits = model(normalised).detach()
-        nudge.remove()
-        return F.cross_entropy(logits, trial.labels)
-
-    slope = (8 * (loss(h) - loss(-h)) - (loss(2 * h) - loss(-2 * h))) / (12 * h)  # central differences, fourth order
-    yield "relative_error[theorem_2, float64]", (slope - (sent * direction).sum()).abs() / sent.norm()
+    derivative = difference(model, trial.images.double(), trial.labels, direction)
+    yield "relative_error[theorem_2, float64]", (derivative - (sent * direction).sum()).abs() / sent.norm()
+    normalised = model.normalise(trial.images.double())
     again = closed_form.pixels(model, model.patch_embed(normalised)[0].detach())
     yield "mse[pixels_from_embedding]", (again - F.unfold(normalised, 8, stride=8)[0].T).square().mean()
 
