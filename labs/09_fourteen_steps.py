@@ -80,7 +80,7 @@ plots.morph_block(14, before=1)
 # ## Fourteen steps
 #
 # Liu et al. 2022 walked from one network to the other for a better accuracy. Zhang et al. 2024 attack each network on the way. They call the networks steps: with both
-# ends there are fourteen. `privlab` has them as data:
+# ends there are fourteen (Zhang et al., Table 9). `privlab` has them as data:
 
 # %%
 for number in range(2, 15):
@@ -285,7 +285,7 @@ display(
 # %% [markdown]
 # ### In the paper's networks
 #
-# So far all was small and short. The committed evidence also has the paper's networks, as we read them, on eleven of the fourteen steps, and its search: 3,000 iterations, one weight of smoothness.
+# So far all was small and short. The committed evidence also has the paper's networks, as we read them, on eleven of the fourteen steps, and its search: 3,000 iterations, one weight of smoothness (Zhang et al., Table 8).
 # In our small networks GELU (step 9) cost the attacker nothing. What does it do in networks with many more blocks?
 
 # %%
