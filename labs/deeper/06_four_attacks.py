@@ -207,8 +207,8 @@ plots.evidence(
 
 # %%
 text(
-    "The row minimum reads {:.0%} of the labels right, the bias {:.0%}. With the labels "
-    "of the bias the search ends at {:.1f} dB; for one photograph alone it ends at "
+    "The row minimum reads {:.0%} of the labels right, the bias {:.0%}. With labels of "
+    "the bias the search ends at {:.1f} dB; for one photograph alone it ends at "
     "{:.1f} dB.",
     of.mean("label_accuracy[row_minimum]"),
     of.mean("label_accuracy[bias_counts]"),
