@@ -220,7 +220,7 @@ text(
 )
 
 # %% [markdown]
-# The paper's networks are of full size, its searches take 3,000 iterations, and it has one weight of smoothness for all. So we do not expect its decibels here. Do at
+# The paper's networks are of full size, its searches take 3,000 iterations, and it has one weight of smoothness for all (Zhang et al., Table 8). So we do not expect its decibels here. Do at
 # least the signs agree? Each row below is the PSNR of one step minus that of an earlier one, photograph by photograph. We say that a change *helps the attacker* if
 # the difference is above 0 in at least seven of the eight repeats.
 
@@ -285,7 +285,7 @@ display(
 # %% [markdown]
 # ### In the paper's networks
 #
-# So far all was small and short. The committed evidence also has the paper's networks, as we read them, on eleven of the fourteen steps, and its search: 3,000 iterations, one weight of smoothness (Zhang et al., Table 8).
+# So far all was small and short. The committed evidence also has the paper's networks, as we read them, on eleven of the fourteen steps, and its search: 3,000 iterations, one weight of smoothness.
 # In our small networks GELU (step 9) cost the attacker nothing. What does it do in networks with many more blocks?
 
 # %%
