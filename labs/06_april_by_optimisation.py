@@ -156,7 +156,7 @@ guess_race = widgets.choose("Which search gets nearest to the digit?", list(NAME
 guess_race
 
 # %% [markdown]
-# Press *Play*. Below each image its SSIM grows or does not. Only you see the digit on the right. (The paper's film is APRIL, Figure 3.)
+# Press *Play*. Below each image stands the course of its SSIM. Only you see the digit on the right. (The paper's film is APRIL, Figure 3.)
 
 # %%
 steps = 8 if quick else 150
