@@ -20,6 +20,7 @@ sys.path[:0] = [str(ROOT), str(BOOK)]  # the package beside this book, and the m
 import benchmarks  # noqa: E402
 import claim_pages  # noqa: E402
 import docstrings  # noqa: E402
+import equations  # noqa: E402
 import findings_page  # noqa: E402
 import gift  # noqa: E402
 import ledger_pages  # noqa: E402
@@ -89,7 +90,7 @@ def write_pages(app: Sphinx) -> None:
     judged = ledger.judgements()
     texts = {
         "parts/findings": findings_page.page(judged, {lab.number: lab.name for lab in shelf if not lab.goes_deeper}),
-        **dict(ledger_pages.pages(judged)),
+        **dict(ledger_pages.pages(judged, [*equations.marks(shelf)])),
         **{f"parts/{name}": text for name, text in benchmarks.tables(BOOK / "baselines")},
     }
     for name, text in texts.items():

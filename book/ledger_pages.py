@@ -17,10 +17,11 @@ _ONE = r"(?:S\.?)?\d+[a-d]?"
 _NAMED = re.compile(rf"\b(Theorem|Algorithm|Table|Figure)s? ({_ONE}(?:(?:, | and |, and ){_ONE})*)")
 
 
-def pages(judged: Sequence[Judgement]) -> Iterator[tuple[str, str]]:
-    """Name and Markdown of each page below _generated."""
+def pages(judged: Sequence[Judgement], marks: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
+    """Name and Markdown of each page below _generated.  marks: of equations.marks."""
     yield "ledger", templates.fill("ledger.md", judged=judged, retired=papers.entries("claims", RETIRED))
     yield "coverage", coverage(places(), judged)
+    yield "equations", templates.fill("equations.md", listed=papers.entries("equations"), marks=marks)
     answered = report.headlines(judged)
     yield "holds/index", templates.fill("holds.md", answered=answered, judged=judged)
     figures = {j.claim.id: j for j in judged}

@@ -236,7 +236,8 @@ checks.verify("04.decibels", reading)
 #
 # You saw one photograph. The experiment repeats the search with others, each behind new random weights. Guess for its dots: they were measured before,
 # with 120 steps. (A triangle is your own run. At `smoke` it stops after 8 steps, and says little about the dots.) The *baseline* is an image that was made
-# without the gradient: the mean of 50,000 other photographs. An attack that does not beat it has found nothing.
+# without the gradient: the mean of 50,000 other photographs. An attack that does not beat it has found nothing. The open diamonds are printed (Zhang et al., Table 5; for the
+# ConvNeXt Zhang et al., Table 7).
 # [A deeper notebook](deeper/04_larger_networks.ipynb) has larger networks, and says where we differ from the paper.
 
 # %%

@@ -133,7 +133,7 @@ best_part.against(max(ssim, key=ssim.get))
 
 # %% [markdown]
 # Is that luck? The experiment has other photographs, each behind new random weights. Its search is the one of Zhang et al. in a shorter form: a cosine over all that is
-# sent, and too few steps for a good image. The *baseline* is the mean of other photographs. The paper's numbers (Table 6) are of a ViT-B, after 3,000 steps.
+# sent, and too few steps for a good image. The *baseline* is the mean of other photographs. The paper's numbers (Zhang et al., Table 6) are of a ViT-B, after 3,000 steps.
 
 # %%
 kept = experiments.load("tracing_the_source.parts")
@@ -312,7 +312,7 @@ text(
 #
 # ## Withhold a third
 #
-# Hatamizadeh et al. ask the same by depth (Table 4). The attacker gets all gradients except those of the first, the middle or the last third of the blocks.
+# Hatamizadeh et al. ask the same by depth (GradViT, Table 4). The attacker gets all gradients except those of the first, the middle or the last third of the blocks.
 # (Your run does not repeat this experiment, so its chart has no triangle.)
 #
 # ### Predict

@@ -80,7 +80,7 @@ plots.morph_block(14, before=1)
 # ## Fourteen steps
 #
 # Liu et al. 2022 walked from one network to the other for a better accuracy. Zhang et al. 2024 attack each network on the way. They call the networks steps: with both
-# ends there are fourteen. `privlab` has them as data:
+# ends there are fourteen (Zhang et al., Table 9). `privlab` has them as data:
 
 # %%
 for number in range(2, 15):
@@ -220,7 +220,7 @@ text(
 )
 
 # %% [markdown]
-# The paper's networks are of full size, its searches take 3,000 iterations, and it has one weight of smoothness for all. So we do not expect its decibels here. Do at
+# The paper's networks are of full size, its searches take 3,000 iterations, and it has one weight of smoothness for all (Zhang et al., Table 8). So we do not expect its decibels here. Do at
 # least the signs agree? Each row below is the PSNR of one step minus that of an earlier one, photograph by photograph. We say that a change *helps the attacker* if
 # the difference is above 0 in at least seven of the eight repeats.
 
