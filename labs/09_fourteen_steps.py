@@ -386,11 +386,13 @@ checks.verify("09.moved", moved)
 #
 # ### Why there?
 #
-# Three deeper notebooks ask why. You do not need them for lab 10.
+# Two deeper notebooks ask why. You do not need them for lab 10.
 #
-# - [Of architectures, or of weights?](deeper/09_weight_of_smoothness.ipynb) At the end, step 9 meets a search that compares gradients in another way.
-# - [Was it the optimiser?](deeper/09_second_order.ipynb) A search that knows second derivatives attacks the same steps.
-# - [What can a gradient tell apart, and how far does a network see?](deeper/09_receptive_field.ipynb) Three explanations are measured against the leak.
+# - [Does the order depend on the weight of smoothness?](deeper/09_weight_of_smoothness.ipynb) It repeats the paper's Table 8. At its end, step 9 is attacked with another distance between gradients.
+# - [Does a better optimiser find the picture?](deeper/04_gauss_newton.ipynb) It attacks seven of the steps with Gauss-Newton, a stronger optimiser.
+#
+# Zhang et al., section 6.1, give another reason, a larger *receptive field*: each feature depends on a larger part of the image. No lab tests this
+# reason. The verdicts below judge a third one, the *effective rank*. It counts the directions in which a change of the image changes the gradient clearly.
 
 # %% [markdown]
 # ## The answer
