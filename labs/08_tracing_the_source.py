@@ -308,7 +308,7 @@ text(
 
 # %% [markdown]
 # So the ranking depends on how the attack weighs the parts. It depends on more: on how much a part changes with the image, and so on
-# [the regularisation weight](deeper/08_regularisation_weight.ipynb), which a deeper notebook measures.
+# the regularisation weight. [A deeper notebook](deeper/08_depth_with_gradvit.ipynb) repeats these searches with other weights.
 #
 # ## Withhold a third
 #
@@ -361,7 +361,7 @@ text(
 
 # %% [markdown] tags=["printed"]
 # Every block's gradient is computed from the same tokens of the same photograph. So the parts of an update are not like the pages of a letter. Each of them says something about the whole photograph.
-# [A deeper notebook](deeper/08_depth_with_gradvit.ipynb) takes trained networks, GradViT's distance and batches.
+# The same deeper notebook also has a trained network, GradViT's distance, and batches.
 #
 # ## Black it out
 #

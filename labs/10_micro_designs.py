@@ -105,7 +105,7 @@ drawings.show("00.client_and_server")
 
 # %% [markdown]
 # As in lab 09, each network has a weight of smoothness that is calibrated for it. Zhang et al. 2024 have one weight for all designs.
-# [A deeper notebook](deeper/10_activations.ipynb) has the paper's Figure 8, all eight patterns of activations, at one weight and at a calibrated one.
+# [A deeper notebook](deeper/10_activations.ipynb) has the paper's Figures 8 to 10: all eight patterns of activations, both modes of BatchNorm, and membership.
 #
 # ### Predict
 
@@ -322,9 +322,8 @@ label = "change of the logits without BatchNorm, over their size"
 plots.evidence(kept_free, mine_free, rows, xlabel=label, log=True)
 
 # %% [markdown]
-# So the switch *norm* compared no norm at all with LayerNorm. [A deeper notebook](deeper/10_norms.ipynb) has BatchNorm in training mode, too.
-#
-# Another one, which you do not need for lab 11, asks [whether the same designs make membership easier to infer](deeper/10_membership.ipynb).
+# So the switch *norm* compared no norm at all with LayerNorm. [The deeper notebook](deeper/10_activations.ipynb) has BatchNorm in training mode, too. You do
+# not need it for lab 11.
 
 # %% [markdown]
 # ## The answer

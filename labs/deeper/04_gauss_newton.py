@@ -204,6 +204,7 @@ keys = {"Adam": "fair", "Gauss-Newton": "gauss_newton"}
 rows = {
     f"{n}, {by}": f"psnr[{key}, step_{n}]" for n in asked for by, key in keys.items()
 }
+rows |= {"mean photograph": "psnr[cifar10, mean_photograph]"}
 plots.evidence(morph, yours, rows, xlabel="PSNR in dB")
 
 # %%
