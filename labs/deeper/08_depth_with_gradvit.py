@@ -136,7 +136,7 @@ plots.evidence(kept_best, my_best, rows, xlabel="PSNR in dB")
 
 # %%
 text(
-    "Committed so far: {} repeats of this chart, measured on {}.",
+    "The committed evidence has {} repeats of this chart so far. They stand for {}.",
     len(kept_best),
     kept_best.stands_for,
 )
