@@ -269,7 +269,7 @@ widgets.explore(look, opens, photograph=range(20), precision=formats)
 # %% [markdown]
 # ## Is that luck?
 #
-# One photograph shows that something is possible, not that it is usual. So an *experiment* repeats the attack, each time with another photograph and fresh weights. It keeps every **repeat**, good or bad.
+# One photograph shows that something is possible, not that it is usual. So an *experiment* runs the attack several times, each time with another photograph and fresh weights. It keeps every **repeat**, good or bad.
 
 # %% [markdown]
 # Each dot below is a repeat with the larger model. The dots are *committed*: measured before, and kept

@@ -285,8 +285,8 @@ display(
 # %% [markdown]
 # ### In the paper's networks
 #
-# So far all networks were small, and all searches were short. The committed evidence also has the paper's networks, as we read them, on eleven of the fourteen steps, and its search: 3,000 iterations, one weight of smoothness.
-# In our small networks GELU (step 9) cost the attacker nothing. What does it do in networks with many more blocks?
+# So far all networks were small, and all searches short. The committed evidence also has the paper's networks, as we read them, on eleven of the fourteen steps, and its search: 3,000 iterations, one weight of smoothness.
+# In our small networks GELU (step 9) cost the attacker nothing. What does it do in deeper networks?
 
 # %%
 deep = widgets.predict(

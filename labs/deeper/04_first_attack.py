@@ -82,7 +82,8 @@ guess.against(min(rows, key=lambda name: shown.mean(rows[name])))
 # %% [markdown]
 # A layer's gradient is a product of its input and of the derivative of the loss by its output. The input changes with the image. Behind a ReLU this
 # derivative depends on which units are on. It does not change until a unit turns on or off, and then it jumps. So this factor does not guide the search.
-#
+
+# %% [markdown]
 # ## The label, without a search
 #
 # Lab 04 *gave* the label to the search. Row $i$ of the last layer's weight gradient is $(p_i - [i = y])\, f$, with $f$ the features of the
@@ -108,8 +109,7 @@ pd.DataFrame(share, index=list(rules)).round(2)
 #
 # Write `label_of(rows)`: given this gradient of one image, (classes, features), with three classes or more and features of *any* sign, return the label.
 #
-# <details><summary>Hint</summary>Which of the factors c = p - [i = y] is negative? Then what is the sign of the product of two rows,
-# which is their two factors times the squared length of f? There is a second way: the factors sum to 0.</details>
+# <details><summary>Hint</summary>Which factor c = p - [i = y] is negative? What is the sign of the product of two rows, which is their factors times the squared length of f?</details>
 
 
 # %% tags=["exercise"]
@@ -128,7 +128,8 @@ checks.verify("04.label", label_of)
 # %% [markdown]
 # The rule that APRIL prints compares rows like this, so it does not depend on the sign of the features. With two classes the rows are opposite to each
 # other, and only the gradient of the bias can tell them apart. `privlab.attacks.gradient_inversion.label_recovery` derives each rule.
-#
+
+# %% [markdown]
 # ## Steps along the sign
 #
 # Inverting Gradients gives *Adam*, its optimiser, the *sign* of each pixel's gradient. Adam divides by the size of the gradients anyway. So what
@@ -191,8 +192,7 @@ pd.DataFrame(lengths, index=range(1, 9)).T.round(2)
 # %% [markdown]
 # ## The answer
 #
-# The label can be read off, so nobody searches for it. The cosine ignores the length of a gradient, and the sign ignores its size, so one setting fits
-# victims whose gradients differ by orders of magnitude.
+# The label can be read off, so nobody searches for it. The cosine ignores the length of a gradient, and the sign ignores its size, so one setting fits victims whose gradients differ by orders of magnitude.
 
 # %% [markdown]
 # ## Read on

@@ -232,9 +232,9 @@ choice.against(choice.options[one])
 
 # %%
 text(
-    "From step 8 to step 9 the PSNR changes by {:+.1f} dB under Adam, and by {:+.1f} dB "
-    "under Gauss-Newton. Gauss-Newton leaves {:.0%} of the gradient unmatched at step "
-    "8, and {:.0%} at step 10.",
+    "From step 8 to step 9 the PSNR changes by {:+.1f} dB under Adam, and by "
+    "{:+.1f} dB under Gauss-Newton. Gauss-Newton leaves {:.0%} of the gradient "
+    "unmatched at step 8, and {:.0%} at step 10.",
     *(morph.mean(jump.format(key)) for key in keys.values()),
     relu,
     gelu,
