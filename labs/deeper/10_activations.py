@@ -89,8 +89,8 @@ plots.images(images, captions=captions, alt=says)
 # %% [markdown]
 # ## At calibrated weights
 #
-# How smooth the image is counts with one weight beside the distance between gradients, but this distance has another size in each design. A calibrated weight is proportional to
-# it, as in labs 09 and 10. Here are five of the patterns with calibrated weights.
+# A search minimises the distance between gradients plus a weight times the total variation of the image. This distance has another size in each design. A calibrated weight is
+# proportional to it, as in labs 09 and 10. Here are five of the patterns with calibrated weights.
 
 # %%
 turned = widgets.choose(
