@@ -122,7 +122,7 @@ checks.verify("00.threat", known_to_the_server)
 # ### Exercise 2: how near is near? *(difficulty 1, 5 minutes)*
 #
 # **PSNR**, the peak signal-to-noise ratio, says in decibels (*dB*) how near two images are. For pixels between 0 and 1 it is $-10 \log_{10}$ of the mean
-# squared error. At about 20 dB one recognises the image, 30 dB looks clean, and at 50 dB nobody sees a difference. Write it for two tensors.
+# squared error. At about 20 dB one recognises the image, 30 dB looks clean, and at 50 dB nobody sees a difference. Write this function for two tensors.
 #
 # <details><summary>Hint</summary>An error of 0.1 at every pixel must give exactly 20 dB.</details>
 
@@ -177,7 +177,7 @@ guess.against(score)
 drawings.show("00.vit")
 
 # %% [markdown]
-# How does it do this? A Vision Transformer cuts the image into patches. It multiplies each patch $x_i$ by one matrix $W$, and adds a bias $b$. Then it *adds* a
+# How does the server do this? A Vision Transformer cuts the image into patches. It multiplies each patch $x_i$ by one matrix $W$, and adds a bias $b$. Then it *adds* a
 # vector $e_i$ that says where the patch stands, the **position embedding**. The result is the **token** of the patch: $z_i = W x_i + b + e_i$.
 
 # %% [markdown]
@@ -187,8 +187,8 @@ drawings.show("00.vit")
 # $$\frac{\partial \ell}{\partial W} = \sum_i g_i x_i^\top = G^\top X ,$$
 #
 # where the rows of $G$ are the $g_i$, and the rows of $X$ are the patches. The left side is in the leak, and so is $G$. The only unknown is $X$, the photograph.
-# This is a linear system, and each column of $X$ is solved for alone. A column holds one number from every patch, so it has as many unknowns as there are patches. It has one equation for each number of a token. (The list of parts
-# above counts $W$ and the $e_i$ as *stem*, which is all that stands in front of the first block.)
+# This is a linear system, and each column of $X$ is solved for alone. A column holds one number from every patch, so it has as many unknowns as there are patches. It has one equation for each number of a token.
+# (In the list of parts above, $W$ and the $e_i$ belong to the *stem*: everything before the first block.)
 
 # %% [markdown]
 # ### Exercise 3: how little is enough? *(difficulty 1, 5 minutes)*
@@ -269,8 +269,7 @@ widgets.explore(look, opens, photograph=range(20), precision=formats)
 # %% [markdown]
 # ## Is that luck?
 #
-# One photograph shows that something is possible, not that it is usual. So an *experiment* does it again and again, each time with another photograph and
-# fresh weights. It keeps every **repeat**, good or bad.
+# One photograph shows that something is possible, not that it is usual. So an *experiment* runs the attack several times, each time with another photograph and fresh weights. It keeps every **repeat**, good or bad.
 
 # %% [markdown]
 # Each dot below is a repeat with the larger model. The dots are *committed*: measured before, and kept
@@ -294,7 +293,7 @@ plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
 # | of the dots | 196 | 768 | 4 |
 # | yours above `smoke` | 196 | 384 | 2 |
 #
-# The more equations there are for an unknown, the less harm rounding does. So the first model comes out best, and the last one worst.
+# The more equations there are for an unknown, the less harm rounding does. So the server's image is best for the first model, and worst for the last one.
 
 # %%
 shown = kept or mine  # the committed evidence, where there is some
@@ -342,8 +341,8 @@ text(
 # %% [markdown] tags=["printed"]
 # ## The paper, and here
 #
-# The paper that introduces the attack APRIL (Lu et al. 2022) claims that a client's gradients are enough to compute its image, and proves it for an architecture of its own. It gives no number; the bar of 30
-# dB is ours. You computed the image from a standard Vision Transformer, by a system that is not in the paper (lab 05 derives both). So the verdict below is on the
+# The paper that introduces the attack APRIL (Lu et al. 2022) claims that a client's gradients are enough to compute its image, and proves it for an architecture of its own. It gives no number;
+# the threshold of 30 dB is ours. You computed the image from a standard Vision Transformer, by a system that is not in the paper (lab 05 derives both). So the verdict below is on the
 # claim, and not on the paper's formula. A lab measures, and gives no verdict. The
 # **ledger** judges each claim by the committed evidence, and shows its verdict.
 
@@ -353,7 +352,7 @@ widgets.verdicts("00")
 # %% [markdown]
 # ## What would change our mind
 #
-# We would change it if this system returned no image from the gradient of a standard Vision Transformer. You can look for one: set `victim` at the top to another
+# We would change our mind if this system returned no image from the gradient of a standard Vision Transformer. You can look for one: set `victim` at the top to another
 # plain ViT of timm, and run the lab again. `vit_tiny_patch16_224` does not count: with 192 numbers in a token for 196 patches it has fewer equations than unknowns. A warning says that
 # a part of the picture is missing, but the rest still shows the photograph; lab 05 explains it. (Our weights are fresh, because the package registries from which this book installs have no trained ones. The attack does not use their values.)
 

@@ -7,7 +7,7 @@
 # # 04 · Can one search for the picture?
 #
 # In lab 00 a linear system returned the client's photograph at once, because a Vision Transformer adds a position embedding to its patches.
-# A ResNet adds none, and neither does a Swin. Is a photograph safe behind them, if the server is ready to *search*?
+# A ResNet adds none, and neither does a Swin. Is a photograph safe behind them, if the server *searches* for it?
 #
 # After this lab you can
 # - write a gradient inversion attack as a sum of two terms;
@@ -65,7 +65,7 @@ drawings.show("04.search_loop")
 # **Total variation** (TV) is the mean difference between neighbouring pixels. The attacker assumes only that photographs are smooth.
 # The *regularisation weight* $\alpha$ says how much smoothness counts. After each step, a pixel outside the **box** [0, 1] is set to its nearest edge.
 #
-# The loss $\ell(x)$ needs the photograph's class. The attacker is *given* this label. It is no great help: [a deeper notebook](deeper/04_first_attack.ipynb)
+# The loss $\ell(x)$ needs the photograph's class. The attacker is *given* this label. This helps them little: [a deeper notebook](deeper/04_first_attack.ipynb)
 # reads the label of a single image off the gradient of the last layer.
 #
 # The search begins with noise. The attacker may repeat it from other noise. Of these **restarts** they keep the one with the lowest loss.
@@ -188,7 +188,7 @@ race.finish()
 race.picture()
 
 # %% [markdown]
-# Did you bet on the ViT, after lab 00? *Is a ViT safe?*, below, takes up that question. Lab 09 walks from ResNet to ConvNeXt, and asks which step
+# Did you bet on the ViT, after lab 00? The section *Is a ViT safe?* returns to it. Lab 09 walks from ResNet to ConvNeXt, and asks which step
 # makes the difference.
 #
 # Here is the ResNet's reconstruction, A, beside three other images. Exercise 2 asks about them.
@@ -234,8 +234,8 @@ checks.verify("04.decibels", reading)
 # %% [markdown]
 # ## Was that luck?
 #
-# You saw one photograph. The experiment repeats the search with others, each behind new random weights. Guess for its dots: they were measured before,
-# with 120 steps. (A triangle is your own run. At `smoke` it stops after 8 steps, and says little about the dots.) The *baseline* is an image that was made
+# You saw one photograph. The experiment repeats the search with others, each behind new random weights. Your guess is about its dots, which were measured before, with 120
+# steps. (A triangle is your own run. At `smoke` it stops after 8 steps, and says little about the dots.) The *baseline* is an image that was made
 # without the gradient: the mean of 50,000 other photographs. An attack that does not beat it has found nothing. The open diamonds are printed (Zhang et al., Table 5; for the
 # ConvNeXt Zhang et al., Table 7).
 # [A deeper notebook](deeper/04_larger_networks.ipynb) has larger networks, and says where we differ from the paper.
@@ -325,7 +325,7 @@ says = f"A reconstruction for each regularisation weight. {'; '.join(titles)}."
 plots.side_by_side(*images, titles=titles, alt=says)
 
 # %% [markdown]
-# In the race the weight falls: much smoothness finds the coarse picture soon, and would later blur the fine one. When the search is short, a constant
+# In the race the weight falls. A large weight finds the coarse picture soon, but later it would blur the details. When the search is short, a constant
 # weight may win.
 
 # %%
@@ -388,7 +388,7 @@ plots.side_by_side(*pair.values(), titles=titles, alt=says)
 
 # %% [markdown]
 # With a small embedding all *places* look alike to the network. If two patches swap places, the gradient hardly changes (lab 06 measures this), and the search
-# cannot tell the images apart. A Swin has windows, biases and merging instead; whether it leaks *for that reason* we have not measured. The closed form of lab 00
+# cannot tell the images apart. A Swin has windows, biases and merging instead. We have not measured whether it leaks *for that reason*. The closed form of lab 00
 # recovers the photograph anyway.
 
 # %%
@@ -440,8 +440,8 @@ text(
 # %% [markdown]
 # ## The paper, and here
 #
-# Zhang et al. attack ResNets and Swins (Table 5, Figure 5) and a ConvNeXt (Table 7). The three claims that this lab was about come first. Most of
-# the others belong to the deeper notebooks; those without a table or figure are our own.
+# Zhang et al. attack ResNets and Swins (Table 5, Figure 5) and a ConvNeXt (Table 7). The first three claims answer the question of this lab. Most of the others belong to the
+# deeper notebooks. Claims without a table or figure are our own.
 
 # %%
 widgets.verdicts("04", first=3)
@@ -450,11 +450,11 @@ widgets.verdicts("04", first=3)
 # ## What would change our mind
 #
 # A search that recovers the photograph from the ResNet would show that the ResNet's gradient contains it, and that our search was too weak.
-# [A deeper notebook](deeper/04_gauss_newton.ipynb) gives the attacker a stronger optimiser, at full size
-# too. All networks here were fresh; a trained one could turn out otherwise.
+# [A deeper notebook](deeper/04_gauss_newton.ipynb) gives the attacker a stronger optimiser, also behind networks of full size. All networks here were fresh. A trained one
+# could give another result.
 
 # %% [markdown]
 # ## Read on
 #
 # Lab 05 has the closed forms that need no search. Lab 07 attacks batches, lab 08 asks which gradients leak, and lab 09 which step from ResNet to ConvNeXt
-# makes the difference. Geiping et al. 2020 is the paper behind the attack; Zhang et al. 2024, sections 3.1.3 and 4.4, behind the question.
+# makes the difference. Geiping et al. 2020 describe the attack. Zhang et al. 2024, sections 3.1.3 and 4.4, ask the question.

@@ -93,7 +93,7 @@ text(
 # %% [markdown]
 # ## One part at a time
 #
-# Some parts have fewer numbers than the photograph. Can one find it there? Withhold everything except one part, and search.
+# Some parts have fewer numbers than the photograph. Can a search find it there? Withhold everything except one part, and search.
 #
 # It is the search of lab 04, with two changes: a better optimiser (L-BFGS), and another distance. This one compares each tensor by itself, in units of its own length.
 
@@ -132,8 +132,8 @@ display(plots.side_by_side(*images, titles=["photograph", *titles], alt=alt))
 best_part.against(max(ssim, key=ssim.get))
 
 # %% [markdown]
-# Is that luck? The experiment has other photographs, each behind new random weights. Its search is the one of Zhang et al. in a shorter form: a cosine over all that is
-# sent, and too few steps for a good image. The *baseline* is the mean of other photographs. The paper's numbers (Zhang et al., Table 6) are of a ViT-B, after 3,000 steps.
+# Is that luck? The experiment has other photographs, each behind new random weights. Its search is a shorter form of Zhang et al.'s: it compares all gradients that are sent
+# by one cosine, and takes too few steps for a good image. The *baseline* is the mean of other photographs. The paper's numbers (Zhang et al., Table 6) are of a ViT-B, after 3,000 steps.
 
 # %%
 kept = experiments.load("tracing_the_source.parts")
@@ -168,13 +168,13 @@ text(
 )
 
 # %% [markdown]
-# It is strange that a part comes before the whole. All gradients *contain* those of the stem, and an attacker who has them all can drop the rest. So such a ranking
-# cannot be one of what the gradients hold.
+# It is strange that one part gives a better image than all gradients. All gradients *contain* those of the stem, and an attacker who has them all can drop the rest. So such
+# a ranking does not compare what the gradients contain.
 #
 # ### Exercise 1: a use for the head *(difficulty 1, 5 minutes)*
 #
-# In the paper's ranking the head comes last. Is it harmless? The search was *given* the label of the photograph. Which parameters' gradients give the label away, for one
-# image and with certainty, in the *fewest* numbers? Give a set of names, such as `{"cls_token"}`; `sorted(leak.grads)` lists all.
+# In the paper's ranking the head comes last. Is it harmless? The search was *given* the label of the photograph. For one image, which parameters' gradients determine the
+# label with certainty, in the *fewest* numbers? Give a set of names, such as `{"cls_token"}`; `sorted(leak.grads)` lists all.
 #
 # <details><summary>Hint</summary>The gradient of the class scores is p - y: the probabilities, minus a one for the true class. So only the true class has a number below zero.
 # Which parameter is added to the scores, and gets this gradient as it is?</details>
@@ -192,7 +192,7 @@ checks.verify("08.label", tells_label)
 # ## Algebra on the same parts
 #
 # A search is one attack. Lab 05 has two others, which solve linear equations: `patch_embedding` works with the stem alone, and `subspace` with the attention
-# of the first block alone. For the other parts we know of no closed form.
+# of the first block alone. We know of no closed form for the other parts.
 #
 # ### Predict
 
@@ -290,8 +290,8 @@ means = {part: shown.mean(name) for part, name in shared.items()}
 longest.against(max(means, key=means.get))
 
 # %% [markdown]
-# So the cosine is mostly about one part, and it is one of those with fewer numbers than the photograph. An attacker can mend this. In the *balanced* search each part is first scaled to the same
-# length. Steps and regularisation weight stay the same. (Your own search does something like it already, tensor by tensor.)
+# So one part dominates the cosine, and this part has fewer numbers than the photograph. An attacker can mend this. In the *balanced* search each part is first scaled to the same
+# length. Steps and regularisation weight stay the same. (Your own search already scales each tensor in a similar way.)
 
 # %%
 balance = {"all": "psnr[all_layers]", "all, balanced": "psnr[balanced]"}
@@ -308,11 +308,11 @@ text(
 
 # %% [markdown]
 # So the ranking depends on how the attack weighs the parts. It depends on more: on how much a part changes with the image, and so on
-# [the regularisation weight](deeper/08_regularisation_weight.ipynb), which a deeper notebook measures.
+# the regularisation weight. [A deeper notebook](deeper/08_depth_with_gradvit.ipynb) repeats these searches with other weights.
 #
 # ## Withhold a third
 #
-# Hatamizadeh et al. ask the same by depth (GradViT, Table 4). The attacker gets all gradients except those of the first, the middle or the last third of the blocks.
+# Hatamizadeh et al. ask the same question by depth (GradViT, Table 4). The attacker gets all gradients except those of the first, the middle or the last third of the blocks.
 # (Your run does not repeat this experiment, so its chart has no triangle.)
 #
 # ### Predict
@@ -336,7 +336,7 @@ worst = max(lost, key=lost.get)
 missed.against(worst if lost[worst] >= 1 else NONE)
 
 # %% [markdown]
-# That search is short. Here is the stronger one of your own. It gets a *single* third, here a single block, and nothing else:
+# That search is short. Your own search is stronger. Here it gets the gradients of a *single* third, which is a single block:
 
 # %%
 blocks = {f"block {k}": models.parts.depth(model, k, k) for k in (1, 2, 3)}
@@ -360,8 +360,8 @@ text(
 )
 
 # %% [markdown] tags=["printed"]
-# Every block's gradient is computed from the same tokens of the same photograph. So the parts of an update are not like the pages of a letter. Each of them says something about the whole photograph.
-# [A deeper notebook](deeper/08_depth_with_gradvit.ipynb) takes trained networks, GradViT's distance and batches.
+# Every block's gradient is computed from the same tokens of the same photograph. So the parts of an update are not like the pages of a letter. Each of them depends on the whole photograph.
+# The same deeper notebook also has a trained network, GradViT's distance, and batches.
 #
 # ## Black it out
 #
@@ -476,8 +476,8 @@ text(
 # %% [markdown]
 # ## The paper, and here
 #
-# Zhang et al. (2024, Table 6) attack a ViT-B by kind of layer; Hatamizadeh et al. (2022, Tables 4 and 5) by depth and by component, with GradViT. Closed forms, balanced parts and
-# single thirds are ours.
+# Zhang et al. (2024, Table 6) attack a ViT-B by kind of layer; Hatamizadeh et al. (2022, Tables 4 and 5) by depth and by component, with GradViT. The closed forms, the
+# balanced search and the attacks on a single third are our own.
 
 # %%
 widgets.verdicts("08")
@@ -486,7 +486,7 @@ widgets.verdicts("08")
 # ## What would change our mind
 #
 # - A search that runs to its end. Ours are short. With enough steps, all gradients should not do worse than a part of them.
-# - A part that no attack can use. The head comes nearest: its gradient is made of one vector, the class token. Yet our search finds more in it than the mean photograph shows. A redaction that
+# - A part that no attack can use. The head comes closest to this, since its gradient is computed from one vector, the class token. Yet the image that our search finds in it is better than the mean photograph. A redaction that
 #   hides the photograph from our search may not hide it from a better one.
 # - Trained networks at full size. The networks here are small and fresh.
 #

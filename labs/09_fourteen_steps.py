@@ -7,7 +7,7 @@
 # # 09 · What made ConvNeXt leak?
 #
 # In lab 04 a ResNet and a ConvNeXt sent a gradient of the same photograph. A search recovered much more of it from one than from the other.
-# Thirteen small changes turn the one into the other. Which of them lets the photograph out?
+# Thirteen small changes turn the one into the other. With which of them does the photograph begin to leak?
 #
 # After this lab you can
 # - read an architecture as data, and say what one step changes;
@@ -70,11 +70,11 @@ plots.morph_block(14, before=1)
 #
 # And some names:
 #
-# - *ResNeXtify*: ResNeXt is a ResNet whose filters look at some of the channels only. Step 5 goes on to depthwise.
+# - *ResNeXtify*: in a ResNeXt each filter looks at some of the channels only. Step 5 makes the filters depthwise.
 # - *GELU* is a smooth function close to ReLU. *LayerNorm* normalises each image by its own values, while *BatchNorm* uses one mean for all images.
 #   In our networks, which are fresh and in eval mode, it does nothing yet: step 12 compares LayerNorm with no norm.
-# - *Layer scale* multiplies what a block adds to its shortcut by a factor, which training changes. It starts at 1e-06.
-# - *Stochastic depth* leaves whole blocks out at random, in training only. In our attack all of them are there.
+# - *Layer scale* multiplies the output of a block by a factor before it is added to the shortcut. The factor starts at 1e-06, and training changes it.
+# - *Stochastic depth* leaves whole blocks out at random, in training only. Our attack leaves out none.
 
 # %% [markdown]
 # ## Fourteen steps
@@ -87,8 +87,8 @@ for number in range(2, 15):
     print(f"{number:2} {STEPS[number].name}: {STEPS[number].change}.")
 
 # %% [markdown]
-# Step 1 is timm's ResNet-50, and step 14 its ConvNeXt-T. Move the slider, and find the changes of any three steps in the drawing. It shows a block of the
-# second stage, with three exceptions: 4 and 8 change the stem, and 13 changes the first block of a stage, where the resolution is halved.
+# Step 1 is timm's ResNet-50, and step 14 its ConvNeXt-T. Move the slider, and find the changes of any three steps in the drawing. It shows a block of the second stage, with
+# three exceptions. At steps 4 and 8 it shows the stem, and at step 13 the first block of a stage, where the resolution is halved.
 
 # %%
 widgets.explore(plots.morph_block, start={"step": 7}, step=tuple(range(2, 15)))
@@ -220,8 +220,8 @@ text(
 )
 
 # %% [markdown]
-# The paper's networks are of full size, its searches take 3,000 iterations, and it has one weight of smoothness for all (Zhang et al., Table 8). So we do not expect its decibels here. Do at
-# least the signs agree? Each row below is the PSNR of one step minus that of an earlier one, photograph by photograph. We say that a change *helps the attacker* if
+# The paper's networks are of full size, its searches take 3,000 iterations, and it has one weight of smoothness for all (Zhang et al., Table 8). So we do not expect its numbers here. Do at least
+# the signs agree? Each row below is the PSNR of one step minus that of an earlier one, photograph by photograph. We say that a change *helps the attacker* if
 # the difference is above 0 in at least seven of the eight repeats.
 
 # %%
@@ -285,8 +285,8 @@ display(
 # %% [markdown]
 # ### In the paper's networks
 #
-# So far all was small and short. The committed evidence also has the paper's networks, as we read them, on eleven of the fourteen steps, and its search: 3,000 iterations, one weight of smoothness.
-# In our small networks GELU (step 9) cost the attacker nothing. What does it do in networks with many more blocks?
+# So far all networks were small, and all searches short. The committed evidence also has the paper's networks, as we read them, on eleven of the fourteen steps, and its search: 3,000 iterations, one weight of smoothness.
+# In our small networks GELU (step 9) cost the attacker nothing. What does it do in deeper networks?
 
 # %%
 deep = widgets.predict(
@@ -323,9 +323,9 @@ display(
 )
 
 # %% [markdown]
-# Close to 0 GELU halves every number. ReLU passes a positive number whole, and behind one ReLU all numbers are positive or 0. In step 9 each block ends with a GELU, behind
-# the shortcut, too. So block after block about halves what is left of the photograph. At the end the gradient of the last bias, which says the label, outweighs all others. What
-# the photograph adds to the whole gradient is tiny beside it. Step 10 takes these GELUs away.
+# Close to 0 GELU about halves every number. ReLU does not change positive numbers, and behind one ReLU all numbers are positive or 0. In step 9 each block ends with a GELU
+# behind the addition. So each block about halves the features. At the end the gradient of the last bias, which depends on the label, outweighs all others. The part of the
+# gradient that depends on the photograph is tiny beside it. Step 10 removes these GELUs.
 
 # %% [markdown]
 # ## What else does a step change?
@@ -381,16 +381,17 @@ moved = {4, 8}  # from 8 x 8 to 4 x 4, and back
 checks.verify("09.moved", moved)
 
 # %% [markdown]
-# So these steps change two things: the stem, and the side of the maps. To learn about the stem alone, undo what comes
-# along with the change, and measure again.
+# So these steps change two things: the stem, and the side of the maps. To learn about the stem alone, restore the side of the maps, and measure again.
 #
 # ### Why there?
 #
-# Three deeper notebooks ask why. You do not need them for lab 10.
+# Two deeper notebooks ask why. You do not need them for lab 10.
 #
-# - [Of architectures, or of weights?](deeper/09_weight_of_smoothness.ipynb) At the end, step 9 meets a search that compares gradients in another way.
-# - [Was it the optimiser?](deeper/09_second_order.ipynb) A search that knows second derivatives attacks the same steps.
-# - [What can a gradient tell apart, and how far does a network see?](deeper/09_receptive_field.ipynb) Three explanations are measured against the leak.
+# - [Does the order depend on the weight of smoothness?](deeper/09_weight_of_smoothness.ipynb) It repeats the paper's Table 8. At its end, step 9 is attacked with another distance between gradients.
+# - [Does a better optimiser find the picture?](deeper/04_gauss_newton.ipynb) It attacks seven of the steps with Gauss-Newton, a stronger optimiser.
+#
+# Zhang et al., section 6.1, give another reason, a larger *receptive field*: each feature depends on a larger part of the image. No lab tests this
+# reason. The verdicts below judge a third one, the *effective rank*. It counts the directions in which a change of the image changes the gradient clearly.
 
 # %% [markdown]
 # ## The answer
@@ -417,7 +418,7 @@ text(
 # %% [markdown]
 # ## The paper, and here
 #
-# Zhang et al. 2024, Table 8 and Figure 7, have one weight for all steps. So have most verdicts below, and those on single steps are of the paper's networks.
+# Zhang et al. 2024, Table 8 and Figure 7, have one weight for all steps. Most verdicts below are for one weight as well. Those on single steps are about the paper's networks.
 #
 # This table has our mean PSNR in dB, by weight and iterations; the last column is of the paper's networks, the others of our small ones. Which columns rise clearly
 # above the first, the mean photograph? Do two columns agree on the step that gives most away?
@@ -443,10 +444,10 @@ widgets.verdicts("09")
 # %% [markdown]
 # ## What would change our mind
 #
-# Another way to draw the weights could leave larger numbers behind the GELUs. So could trained networks, and BatchNorm in train mode, which brings numbers back to size 1. Single
-# designs, switched by themselves, could lose their effect: lab 10 does this.
+# Another way to draw the weights could leave larger numbers behind the GELUs. So could trained networks, and BatchNorm in train mode, which brings numbers back to size 1. A
+# single design could lose its effect when it is switched by itself. Lab 10 tests this.
 
 # %% [markdown]
 # ## Read on
 #
-# Zhang et al. 2024, section 5.2 and appendix B; Liu et al. 2022 for the same way, taken for accuracy. Lab 10 switches single designs on and off, in all combinations.
+# Zhang et al. 2024, section 5.2 and appendix B; Liu et al. 2022 take the same steps for accuracy. Lab 10 switches single designs on and off, in all combinations.

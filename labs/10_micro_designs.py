@@ -7,8 +7,8 @@
 # # 10 · Which micro design is to blame?
 #
 # Is there an activation behind an addition? What shape has the first convolution? Which norm stands in a block? Nobody would call such a choice an
-# architecture. Yet in lab 09 a few of them let a photograph out of a gradient. There each change stood on those before it. Here you switch each
-# by itself, and with the others: which one is to blame?
+# architecture. Yet in lab 09 a few of them made a gradient leak a photograph. There each change came on top of those before it. Here you switch each by itself, and together
+# with the others. Which one is to blame?
 #
 # After this lab you can
 # - write a block with any of its activations left out;
@@ -51,7 +51,7 @@ quick = profile == "smoke"  # fewer steps of the search, to try the code
 # %% [markdown]
 # ## One block, three places
 #
-# Our block is that of step 9 of lab 09's fourteen. It is the last step in which all three activations are there. `morph.build` makes any step, with any of its
+# Our block comes from step 9 of lab 09. This is the last step with all three activations. `morph.build` makes any step, with any of its
 # designs changed. Here is such a block beside one of step 10.
 
 # %%
@@ -59,7 +59,7 @@ plots.morph_block(10)
 
 # %% [markdown]
 # A **pattern** says by three digits which activations are there: behind the first convolution, behind the second, behind the addition. 111 is the block on the left, 010 the one on the right.
-# 000 has none at all. What remains then are convolutions, norms and averages. In evaluation mode such a network is *linear* in the image, up to the softmax behind it.
+# Pattern 000 has none. Then only convolutions, norms and averages remain. In evaluation mode such a network is *linear* in the image, up to the softmax behind it.
 
 # %% [markdown]
 # ### Exercise 1: a block for each pattern *(difficulty 2, 12 minutes)*
@@ -91,7 +91,7 @@ checks.verify("10.block", forward)
 # %% [markdown]
 # ## Four switches
 #
-# A **switch** is a choice between two designs, with everything else kept. We take four, each between a ResNet's way and a ConvNeXt's:
+# A **switch** is a choice between two designs, while everything else stays the same. We take four. Each has a ResNet's design and a ConvNeXt's:
 #
 # - *addition*: an activation behind the addition, or none;
 # - *stem*: a convolution of 7 x 7 and pooling, or patches of 4 x 4;
@@ -105,7 +105,7 @@ drawings.show("00.client_and_server")
 
 # %% [markdown]
 # As in lab 09, each network has a weight of smoothness that is calibrated for it. Zhang et al. 2024 have one weight for all designs.
-# [A deeper notebook](deeper/10_activations.ipynb) has the paper's Figure 8, all eight patterns of activations, at one weight and at a calibrated one.
+# [A deeper notebook](deeper/10_activations.ipynb) has the paper's Figures 8 to 10: all eight patterns of activations, both modes of BatchNorm, and membership.
 #
 # ### Predict
 
@@ -135,8 +135,8 @@ for setting in micro_designs.COMBINATIONS:  # such as (0, 1, 0, 0): only the ste
 # %% [markdown]
 # ## The switches
 #
-# Flip them, with the mouse or with Tab and the space bar. You see the network that they make, and what the search found behind it. Start with one switch at a time. Then look for
-# a switch that does something else when another one is on.
+# Flip them, with the mouse or with Tab and the space bar. You see the network that they make, and what the search found behind it. Start with one switch at a time. Then look
+# for a switch whose effect changes when another one is on.
 
 # %%
 words = {
@@ -161,7 +161,7 @@ text(
 # %% [markdown]
 # ## Which switch matters most?
 #
-# To flip one switch with all others off answers only for that one network. A **main effect** is the difference that a switch makes, averaged over all settings of the others. An
+# If you flip one switch with all others off, you learn about one network only. A **main effect** is the difference that a switch makes, averaged over all settings of the others. An
 # **interaction** is how much larger the effect of one switch is when another one is on than when it is off.
 
 # %% [markdown]
@@ -191,7 +191,7 @@ def effect(dB, switch):
 checks.verify("10.effect", effect)
 
 # %% [markdown]
-# The experiment has all sixteen settings in each repeat, with other photographs and other weights, and a search of its own. First the four main effects:
+# The experiment has all sixteen settings in each repeat, with other photographs and other weights, and a search of its own. Here are the four main effects:
 
 # %%
 kept = experiments.load("micro_designs.switches")
@@ -235,8 +235,8 @@ largest = max(both, key=lambda pair: abs(both[pair]))
 display(adds.against("not all near 0" if abs(both[largest]) > 1 else "all near 0"))
 text(
     "With n = {} at {}, *{}* brings the attacker most, {:+.1f} dB on average. The "
-    "largest interaction is that of *{}* with *{}*, {:+.1f} dB. Every average here has "
-    "settings with LayerNorm in it, and some of these end below a grey picture. A "
+    "largest interaction is that of *{}* with *{}*, {:+.1f} dB. Every average "
+    "includes settings with LayerNorm, and some of these end below a grey picture. A "
     "table that changes one design at a time, on one network, shows no interaction.",
     len(shown),
     shown.size,
@@ -260,8 +260,8 @@ text(
 # - `"resolution"`: of the map that the first block sees
 # - `"channels"`: of that map
 # - `"overlap"`: whether more than one window reads a pixel
-# - `"weights"`: how many numbers each channel of the stem multiplies pixels with
-# - `"maxima"`: whether the stem throws values away that are not the largest of theirs
+# - `"weights"`: how many weights each channel of the stem has
+# - `"maxima"`: whether the stem keeps only the largest value of a window
 # - `"activation"`: whether the stem has a ReLU or GELU
 #
 # <details><summary>Hint</summary>Print <code>morph.build(9).stem</code> and <code>morph.build(9, patchify=False, pool=True).stem</code>.</details>
@@ -276,8 +276,8 @@ differs = {"overlap", "weights", "maxima"}
 checks.verify("10.confounded", differs)
 
 # %% [markdown]
-# Between the two stems lie others, which are not in the paper. First the mean takes the place of the maximum. Then the pooling goes, and the 7 x 7 convolution has stride 4. Then
-# come patches of 4 x 4. Each step is smaller than the whole. Which one *hurts* the attacker?
+# Other stems lie between the two, and are not in the paper. First the mean replaces the maximum. Then the pooling is removed, and the 7 x 7 convolution gets stride 4. Last,
+# 4 x 4 patches replace the 7 x 7 convolution. Each step is smaller than the whole. Which one *hurts* the attacker?
 
 # %%
 hurts = widgets.choose(
@@ -301,8 +301,8 @@ brings = {name: shown_stems.mean(rows[name]) for name in hurts.options}
 display(hurts.against(min(brings, key=brings.get)))
 text(
     "With n = {} at {}, means in place of maxima bring the attacker {:+.1f} dB, "
-    "stride 4 in place of pooling {:+.1f} dB, and patches {:+.1f} dB. Of nine values a "
-    "maximum lets one through. The other eight do not count in the gradient.",
+    "stride 4 in place of pooling {:+.1f} dB, and patches {:+.1f} dB. A maximum passes "
+    "one of nine values on. The gradient of the other eight is zero.",
     len(shown_stems),
     shown_stems.size,
     *brings.values(),
@@ -311,7 +311,7 @@ text(
 # %% [markdown]
 # ## What is BatchNorm, in this comparison?
 #
-# In evaluation mode a BatchNorm normalises by stored averages. On a fresh network these are a mean of 0 and a variance of 1. So take all BatchNorms out of the network, and compare the logits.
+# In evaluation mode a BatchNorm normalises with stored averages. On a fresh network these are a mean of 0 and a variance of 1. So take all BatchNorms out of the network, and compare the logits.
 
 # %%
 kept_free = experiments.load("micro_designs.norm_free")
@@ -322,9 +322,8 @@ label = "change of the logits without BatchNorm, over their size"
 plots.evidence(kept_free, mine_free, rows, xlabel=label, log=True)
 
 # %% [markdown]
-# So the switch *norm* compared no norm at all with LayerNorm. [A deeper notebook](deeper/10_norms.ipynb) has BatchNorm in training mode, too.
-#
-# Another one, which you do not need for lab 11, asks [whether the same designs make membership easier to infer](deeper/10_membership.ipynb).
+# So the switch *norm* compared no norm at all with LayerNorm. [The deeper notebook](deeper/10_activations.ipynb) has BatchNorm in training mode, too. You do
+# not need it for lab 11.
 
 # %% [markdown]
 # ## The answer
@@ -333,7 +332,7 @@ plots.evidence(kept_free, mine_free, rows, xlabel=label, log=True)
 text(
     "Of four switches, *{}* brings the attacker most, on average {:+.1f} dB of "
     "PSNR (n = {} at {}). Single effects {}, as interactions reach {:+.1f} dB "
-    "(in all averages are settings with LayerNorm, some of which end below a grey "
+    "(all averages include settings with LayerNorm, some of which end below a grey "
     "picture), and a switch such as *stem* is itself more than one change.",
     most,
     effects[most],

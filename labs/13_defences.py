@@ -6,8 +6,7 @@
 # %% [markdown]
 # # 13 · What would you deploy?
 #
-# So far you have attacked. Now a hospital asks you what to *do*: its clients want to train a network together, and their gradients must not give the
-# photographs away. You can add noise, send less, or change the network. Which of these holds against an attacker who has read your source code?
+# So far you have attacked. Now a hospital asks you for a defence. Its clients want to train a network together, and their gradients must not give the photographs away. You can add noise, send less, or change the network. Which of these holds against an attacker who knows your source code?
 #
 # After this lab you can
 # - attack a defence as somebody who knows it;
@@ -59,7 +58,7 @@ mine_cost = experiments.run("defences.training_cost", profile, device=device)
 drawings.show("00.client_and_server")
 
 # %% [markdown]
-# Two attacks wait. *Algebra* is the better of lab 05's two closed forms. The *search* is lab 04's, with a stronger optimiser, L-BFGS. To see what they are worth, you
+# The server has two attacks. *Algebra* is the better of lab 05's two closed forms. The *search* is lab 04's, with a stronger optimiser, L-BFGS. To see what they are worth, you
 # need a *baseline*, an image that was made without the gradient. Ours is the mean of 50,000 public photographs.
 
 # %%
@@ -78,9 +77,9 @@ titles = ["photograph", *titles]
 plots.side_by_side(client.photograph, *found.values(), titles=titles, alt=says)
 
 # %% [markdown]
-# A defence that leaves attackers no more than the baseline has done all that a defence of gradients can do.
+# A defence of gradients cannot do more than this: no attack beats the baseline.
 #
-# ## Noise, and who knows of it
+# ## Noise, and an attacker who knows it
 #
 # The simplest defence is *even* noise, of one size on all numbers of the gradient. Its strength is relative: "0.01" means that the noise, taken as one long vector, has a
 # hundredth of the length of the gradient. This number is the **budget** of the defence.
@@ -100,8 +99,8 @@ thousandth.against(round(client.solved(spent("even", 0.001)), 1))
 # In lab 05 a thousandth did little harm. But there the noise was in proportion: each tensor had noise by its own length. Even noise has one size on all numbers, and the
 # tensors that algebra reads have short gradients.
 #
-# An **informed attacker** knows the defence: its kind, its strength, and which tensors it touches. Only the random numbers are secret. A defence that holds only while
-# nobody knows of it does not hold. What can the attacker do with this knowledge?
+# An **informed attacker** knows the defence: its kind, its strength, and which tensors it touches. Only the random numbers are secret. A defence that holds only while nobody
+# knows it does not hold. How can the attacker use this knowledge?
 #
 # ### Exercise 1: two reports of one number *(difficulty 2, 12 minutes)*
 #
@@ -126,16 +125,16 @@ def weigh(one, sigma_one, other, sigma_other):
 checks.verify("13.weigh", weigh)
 
 # %% [markdown]
-# The informed search does this with all tensors: each counts as much as its noise allows. The naive one counts all alike. There is one more trick. If
+# The informed search does this with all tensors: the more noise a tensor has, the less it counts. The naive search counts all tensors alike. There is one more trick. If
 # the client sends the gradient of the same photograph several times, the attacker can take the mean.
 #
 # ### Exercise 2: how often may you send it? *(difficulty 2, 10 minutes)*
 #
-# Each time the noise is fresh, and has the strength `relative`. Write `rounds(relative, target)`: the smallest number of updates whose *mean* has noise
-# of at most `target`. At least 1.
+# Each time the noise is fresh, and has the strength `relative`. Write `rounds(relative, target)`: the smallest number of updates, at least 1, whose *mean* has noise of at
+# most `target`.
 #
-# <details><summary>Hint</summary>Variances of independent noise add up, and a mean divides by the number. (Floating point: <code>(0.3 / 0.1) ** 2</code> is a
-# hair less than 9, or more.)</details>
+# <details><summary>Hint</summary>Variances of independent noise add up, and a mean divides by the number. (Floating point: <code>(0.3 / 0.1) ** 2</code> is slightly less
+# than 9, or slightly more.)</details>
 
 
 # %% tags=["exercise"]
@@ -198,11 +197,11 @@ text(
 # %% [markdown]
 # ## What it costs
 #
-# Noise disturbs the training, too. To see the cost, networks are trained in which *every* step takes the defended gradient. They are small, and
-# learn from few images, so they know little. (Guessing among the ten classes is right once in ten times.)
+# Noise disturbs the training, too. To see the cost, networks are trained in which *every* step takes the defended gradient. They are small, and learn from few images, so
+# their accuracy is low. (Guessing among the ten classes is right once in ten times.)
 #
-# You know even noise. Noise *in proportion* gives each tensor noise of its own length. Other clients send only the *largest* numbers of the gradient. And one defence is
-# no noise at all. Lab 05 has shown that the *rank* of a fixed position embedding decides how much algebra finds. Here it is fixed, with rank 4.
+# You know even noise. Noise *in proportion* gives each tensor noise of its own length. Other clients send only the *largest* numbers of the gradient. And one defence adds no
+# noise. Lab 05 has shown that the *rank* of a fixed position embedding decides how much algebra finds. Here it is fixed, with rank 4.
 #
 # ### Predict
 
@@ -252,7 +251,7 @@ desk = {
 }
 
 # %% [markdown]
-# Two defences have not been trained above. Your machine does it now, once. And it plays all attacks on all defences, so that the game needs no waiting.
+# The chart above has no accuracy for two of the defences. Your machine now trains networks with them. It also runs all attacks on all defences, so that you do not wait during the game.
 
 
 # %%
@@ -380,13 +379,13 @@ plots.heat(
 )  # fmt: skip
 
 # %% [markdown]
-# Read it row by row, and look for the *largest* number of each row. A defence is as good as its worst cell. (Three rows have
-# no noise and leave out no single numbers. There an informed attack is the naive one.)
+# Read it row by row, and look for the *largest* number of each row. A defence is as good as its worst cell. (Three rows add no noise and leave out no single numbers. There
+# the informed attack equals the naive one.)
 
 # %% [markdown]
 # ## Choose
 #
-# Put the strongest attack beside the cost. A defence is better if it lies further to the right and further down. Those that no other beats (as good in both, and better in one) form the *Pareto front*.
+# Put the strongest attack beside the cost. A defence is better if it lies further to the right and further down. A defence is on the *Pareto front* if no other is at least as good in both and better in one.
 
 # %%
 drawings.show("13.plane")
@@ -412,12 +411,12 @@ plots.scatter(
 # %% [markdown]
 # ### Exercise 4: the cheapest that holds *(difficulty 2, 10 minutes)*
 #
-# Write `cheapest(rows, level)`: `rows` maps the name of a defence to a pair, the points of accuracy that it costs and the dB of the *strongest* attack on it. Return
-# the name of the one that costs least among those whose strongest attack stays at or below `level`. Among equals in cost, return the one that leaves
-# the attacker less, and None if there is none.
+# Write `cheapest(rows, level)`: `rows` maps the name of a defence to a pair, the points of accuracy that it costs and the dB of the *strongest* attack on it. Return the name
+# of the one that costs least among those whose strongest attack stays at or below `level`. If two cost the same, return the one that leaves the attacker less. Return None if
+# no defence holds.
 #
-# <details><summary>Hint</summary>First leave out what does not hold. Then compare pairs: Python orders tuples by their first place, and by the second where the
-# first are equal. A cost can be below 0.</details>
+# <details><summary>Hint</summary>First leave out the defences that do not hold. Then compare pairs: Python orders tuples by their first entry, and by the second if the first
+# are equal. A cost can be below 0.</details>
 
 
 # %% tags=["exercise"]
@@ -434,7 +433,7 @@ def cheapest(rows, level):
 checks.verify("13.cheapest", cheapest)
 
 # %% [markdown]
-# Say what you can pay, and what you can bear. Which defences are left, the cheapest first?
+# Choose how many points you can spend, and how many decibels you can bear. The sentence lists the defences that are left, the cheapest first.
 
 
 # %%
@@ -458,8 +457,8 @@ bear = (0, 2, 3, 3.5, 4, 6)
 widgets.explore(guide, start, points_to_spend=(0, 1, 2, 5, 10), decibels_to_bear=bear)
 
 # %% [markdown]
-# Two deeper notebooks ask what this choice leaves out: [who has the trained model](deeper/13_membership.ipynb), and asks who was in its training set;
-# and [other architectures and designs](deeper/13_architectures.ipynb).
+# Two deeper notebooks ask what this choice leaves out. In [one of them](deeper/13_membership.ipynb) the attacker has the trained model, and asks who was in
+# its training set. [The other](deeper/13_architectures.ipynb) compares architectures and designs.
 
 # %% [markdown]
 # ## The answer
@@ -486,8 +485,7 @@ text(
 # %% [markdown]
 # ## The paper, and here
 #
-# Zhang et al. (2024, section 7) propose to change the designs that leak, and to add noise, most of all where a network leaks. The second they leave to future
-# work. Lu et al. (2022, section 4.2) propose to withhold the position gradient. The attacks and the matrix are ours.
+# Zhang et al. (2024, section 7) propose to change the designs that leak, and to add noise, most of all where a network leaks. They leave the noise to future work. Lu et al. (2022, section 4.2) propose to withhold the position gradient. The attacks and the matrix are ours.
 
 # %%
 widgets.verdicts("13")
@@ -495,11 +493,11 @@ widgets.verdicts("13")
 # %% [markdown]
 # ## What would change our mind
 #
-# - A stronger search. What holds here, holds *so far*.
-# - Networks that have learned more. The cost of noise is that of networks that know little, after few steps.
-# - A server that adds up the updates of many clients and never sees one alone. Then the noise of one client can be smaller.
+# - A stronger search. A defence that holds here holds *so far*.
+# - Networks that have learned more. We measured the cost of noise on networks of low accuracy, after few steps.
+# - A server that receives only the sum of many clients' updates. Then each client can add less noise.
 #
 # ## Read on
 #
-# Abadi et al. 2016 is the defence that comes with a proof. Zhu et al. 2019, section 5, began the list of cheap defences. `python -m privlab audit NAME` attacks a
+# Abadi et al. 2016 have a defence with a proof. Zhu et al. 2019, section 5, have the first list of cheap defences. `python -m privlab audit NAME` attacks a
 # model of yours. Lab 14 asks what all these verdicts are worth.

@@ -23,7 +23,7 @@
 
 # %% [markdown]
 # *About 60 minutes. You need* lab 00, and any labs whose claims you want to judge.
-# *Words that are new here*: **power**.
+# *New words*: **power**.
 
 # %%
 from privlab import experiments, ledger
@@ -56,8 +56,7 @@ profile = experiments.profile(profile)
 drawings.show("14.verdict")
 
 # %% [markdown]
-# A *need* is what must be true before the question makes sense. An attack that is compared has to beat a picture
-# that looks at no gradient, for example. If a need fails, the claim is *not tested*.
+# A *need* is what must be true before the question makes sense. For example, an attack has to beat a picture that was made without the gradient. If a need fails, the claim is *not tested*.
 
 # %% [markdown]
 # ## You are the referee
@@ -72,7 +71,7 @@ desk
 
 # %% [markdown]
 # Where did you and the rule differ? Most people trust a mean too soon. They see that the mean lies on one side of the line,
-# and do not ask how far single repeats lie apart.
+# and do not ask how far the single repeats are apart.
 
 # %% [markdown]
 # ## The rule behind the verdicts
@@ -92,8 +91,7 @@ drawings.show("14.three_rulings")
 # It returns "reproduced" if at least 95% of the t distribution with $n - 1$ degrees of freedom lie above the bar,
 # "not reproduced" if at most 5% do, and "inconclusive" otherwise.
 #
-# <details><summary>Hint</summary><code>t.sf(x, df)</code> is the share of Student's t above x. How many widths is
-# the bar above the mean? The standard deviation divides by n - 1.</details>
+# <details><summary>Hint</summary><code>t.sf(x, df)</code> is the share of Student's t above x. How far is the bar above the mean, in units of this width? The standard deviation divides by n - 1.</details>
 
 
 # %% tags=["exercise"]
@@ -174,7 +172,7 @@ text(
 #
 # Write `repeats(effect, spread)`. It returns the smallest $n \geq 2$ for which
 # $t_{0.95,\,n-1} \cdot \text{spread} / \sqrt n$ is at most `effect`.
-# With this many repeats, a true difference of the size `effect` is decided about every other time.
+# With this many repeats, a true difference of the size `effect` is decided about half of the time.
 #
 # <details><summary>Hint</summary><code>t.ppf(0.95, df)</code> is the quantile. Count n up from 2 until it
 # fits.</details>
@@ -234,8 +232,7 @@ guess_flaws
 # - `r`: the number of repeats was chosen after a look at the data;
 # - `s`: none of these.
 #
-# <details><summary>Hint</summary>Ask three questions of each study. What would a picture reach that looks at no
-# gradient? What is different from repeat to repeat? When was the number of repeats fixed?</details>
+# <details><summary>Hint</summary>Ask three questions of each study. What would a picture reach that was made without the gradient? What is different from repeat to repeat? When was the number of repeats fixed?</details>
 
 # %% tags=["exercise", "reading"]
 flaws = {"A": ..., "B": ..., "C": ..., "D": ...}
@@ -280,14 +277,14 @@ verdicts = [
 table[head[:2]].assign(verdicts=verdicts)
 
 # %% [markdown]
-# Eighteen questions sum the papers up. Each answer rests on one or more claims.
+# Eighteen questions summarise the papers. Each answer rests on one or more claims.
 
 # %%
 asked = ledger.report.headlines(judged)
 pd.DataFrame({"question": [h.asks for h in asked], "answer": [h.words for h in asked]})
 
 # %% [markdown]
-# Go deeper: [many claims at once](deeper/14_many_claims.ipynb) asks how many verdicts stand together.
+# Go deeper: [many claims at once](deeper/14_many_claims.ipynb) asks how many verdicts hold when many claims are tested at once.
 # The book's pages of claims have every claim with its repeats, and an explanation of what did not reproduce.
 
 # %% [markdown]

@@ -30,7 +30,6 @@ from privlab.attacks import gradient_inversion
 from privlab.notebook import checks, plots, widgets
 
 import pandas as pd
-import torch
 
 # %% tags=["parameters"]
 profile = "class"
@@ -47,28 +46,19 @@ device = compute.device(device)
 # Print an attack, and you read the method section of its paper.
 
 # %%
-presets = (
-    gradient_inversion.dlg(),
-    gradient_inversion.idlg(),
-    gradient_inversion.inverting_gradients(),
-)
-print(*presets, sep="\n\n")
+for preset in ("dlg", "idlg", "inverting_gradients"):
+    print(getattr(gradient_inversion, preset)(), end="\n\n")
 
 # %% [markdown]
-# - **DLG** (Zhu et al. 2019) compares gradients by their squared distance, and searches for the label along with the image.
+# - **DLG** (Zhu et al. 2019) compares gradients by their squared distance, and searches for the label along with the image. Its optimiser, *L-BFGS*, estimates the
+#   curvature from the gradients that it has seen, and takes long steps. From some starts it diverges, so the attacker restarts from other noise.
 # - **iDLG** (Zhao et al. 2020) reads the label from the last layer first.
 # - **Inverting Gradients** (Geiping et al. 2020) takes a cosine, and its optimiser steps along the *sign* of the gradient.
-
-# %% [markdown]
-# DLG's optimiser, *L-BFGS*, estimates the curvature from the gradients that it has seen, and takes long steps. From some starts it diverges, so the attacker
-# restarts from other noise.
-
-# %% [markdown]
+#
 # ## DLG on its own ground
 #
 # DLG attacked a small network with sigmoids. Here it attacks three copies of this network that differ in the *activation*, the non-linear function
-# between two layers: sigmoid, GELU (smooth, too), and ReLU. The paper drew the weights from -0.5 to 0.5. At that scale only the sigmoid network has
-# gradients of a moderate size, and L-BFGS diverges behind the others. So we draw from -0.1 to 0.1.
+# between two layers: sigmoid, GELU (smooth, too), and ReLU. We draw the weights from -0.1 to 0.1. From -0.5 to 0.5, as the paper has it, L-BFGS diverges behind GELU and ReLU.
 #
 # ### Predict
 
@@ -90,9 +80,8 @@ shown = kept or mine  # the committed evidence, where there is some
 guess.against(min(rows, key=lambda name: shown.mean(rows[name])))
 
 # %% [markdown]
-# A layer's gradient is a product: what arrives from behind, times what enters the layer. What enters changes with the image. Behind a ReLU, what
-# arrives has passed a pattern of open and closed units. This pattern does not change at all until a unit opens or closes, and then it jumps. So half of
-# what could guide the search has no derivative.
+# A layer's gradient is a product of its input and of the derivative of the loss by its output. The input changes with the image. Behind a ReLU this
+# derivative depends on which units are on. It does not change until a unit turns on or off, and then it jumps. So this factor does not guide the search.
 
 # %% [markdown]
 # ## The label, without a search
@@ -113,17 +102,14 @@ share = {
 pd.DataFrame(share, index=list(rules)).round(2)
 
 # %% [markdown]
-# The table has the share of labels that each rule reads right. iDLG's rule, as it is mostly coded, takes the row with the smallest *sum*. The idea: only the label's factor is negative,
-# so its row has a negative sum, if the features have a positive one. A fresh Swin or ViT ends in a *LayerNorm*, which subtracts from the
-# features their mean. Then every sum is zero up to rounding.
-
-# %% [markdown]
+# The table has the share of labels that each rule reads right. iDLG's rule, as it is mostly coded, takes the row with the smallest *sum*. The idea: only the label's factor is
+# negative, so its row has a negative sum, if the features have a positive one. A fresh Swin or ViT ends in a *LayerNorm*, which makes the mean of the features 0. Then every sum is zero up to rounding.
+#
 # ### Exercise 1: whose label? *(difficulty 2, 10 minutes)*
 #
 # Write `label_of(rows)`: given this gradient of one image, (classes, features), with three classes or more and features of *any* sign, return the label.
 #
-# <details><summary>Hint</summary>Which of the factors c = p - [i = y] is negative? Then what is the sign of the product of two rows,
-# which is their two factors times the squared length of f? There is a second way: the factors sum to 0.</details>
+# <details><summary>Hint</summary>Which factor c = p - [i = y] is negative? What is the sign of the product of two rows, which is their factors times the squared length of f?</details>
 
 
 # %% tags=["exercise"]
@@ -132,9 +118,7 @@ def label_of(rows): ...
 
 # %% tags=["solution"]
 def label_of(rows):
-    away = (
-        rows @ rows.T
-    ) < 0  # (classes, classes): which rows point away from each other
+    away = rows @ rows.T < 0  # (classes, classes): whether two rows point apart
     return int(away.sum(1).argmax())  # the label's points away from all others
 
 
@@ -142,8 +126,8 @@ def label_of(rows):
 checks.verify("04.label", label_of)
 
 # %% [markdown]
-# The rule that APRIL prints, and calls iDLG's trick, compares rows like this, and so does not depend on the sign of the features. With two classes the rows are opposite
-# to each other, and only the gradient of the bias can tell them apart. `privlab.attacks.gradient_inversion.label_recovery` derives each rule.
+# The rule that APRIL prints compares rows like this, so it does not depend on the sign of the features. With two classes the rows are opposite to each
+# other, and only the gradient of the bias can tell them apart. `privlab.attacks.gradient_inversion.label_recovery` derives each rule.
 
 # %% [markdown]
 # ## Steps along the sign
@@ -163,8 +147,7 @@ checks.verify("04.label", label_of)
 #
 # with $t = 1, 2, \dots$ and $m = v = 0$ before the first step. $g$ is the gradient, or its sign if `signed`.
 #
-# <details><summary>Hint</summary>One loop is enough: <code>for t, g in enumerate(gradients, start=1)</code>. The first step must have length 1, whatever the first gradient
-# is, as long as it is well above the small number in the denominator.</details>
+# <details><summary>Hint</summary>One loop is enough: <code>for t, g in enumerate(gradients, start=1)</code>. The first step has length 1 for every gradient that is not tiny.</details>
 
 
 # %% tags=["exercise"]
@@ -187,44 +170,29 @@ def adam_lengths(gradients, signed):
 checks.verify("04.sign", adam_lengths)
 
 # %% [markdown]
-# Now PyTorch's own Adam takes eight steps. The gradients shrink, or turn round, or are tiny. Look at the lengths of the steps.
-
-
-# %%
-def walk(gradients, signed):
-    pixel, lengths = torch.zeros(1, dtype=torch.float64, requires_grad=True), []
-    adam = torch.optim.Adam([pixel], lr=1.0)
-    for gradient in torch.tensor(gradients, dtype=torch.float64):
-        before = pixel.item()
-        pixel.grad = (gradient.sign() if signed else gradient)[None]
-        adam.step()
-        lengths.append(abs(pixel.item() - before))
-    return "  ".join(f"{length:.2f}" for length in lengths)
-
+# Now your function takes eight steps. The gradients shrink, or turn round, or are tiny. Look at the lengths of the steps.
 
 # %%
-ways = {
-    "shrink": [10.0**-t for t in range(8)],
-    "turn": [1.0, -1.0] * 4,
-    "tiny": [1e-8] * 8,
+ways = {"shrink": [10.0**-t for t in range(8)], "turn": [1, -1] * 4, "tiny": [1e-8] * 8}
+lengths = {
+    f"{name}, {'signed' if signed else 'plain'}": adam_lengths(gradients, signed)
+    for name, gradients in ways.items()
+    for signed in (False, True)
 }
-for name, gradients in ways.items():
-    print(f"{name:>6}, plain:  {walk(gradients, signed=False)}")
-    print(f"{name:>6}, signed: {walk(gradients, signed=True)}")
+pd.DataFrame(lengths, index=range(1, 9)).T.round(2)
 
 # %% [markdown]
 # The first step has length 1 either way, unless the gradient is tiny. The difference comes later.
 #
-# - **Gradients shrink as the loss falls.** $v$ forgets a thousandth in each step, so the large squares of the beginning stay in it, and plain Adam takes
-#   short steps. With the sign, a pixel goes on with length 1 as long as its direction is consistent.
+# - **Gradients shrink as the loss falls.** $v$ forgets a thousandth in each step, so the large squares of the beginning stay in it, and plain Adam takes short steps. With the sign,
+#   a step has length 1 as long as the direction stays the same.
 # - **Gradients can be tiny.** Behind a fresh ResNet they are as small as the $10^{-8}$ in the denominator, which then shortens even the first step.
 # - **The sign has a cost.** Steps get shorter near the goal only where signs alternate. So the attack has to shorten its steps by itself, as the search goes on.
 
 # %% [markdown]
 # ## The answer
 #
-# The label can be read off, so nobody searches for it. The cosine ignores the length of a gradient, and the sign ignores its size, so one setting fits
-# victims whose gradients differ by orders of magnitude.
+# The label can be read off, so nobody searches for it. The cosine ignores the length of a gradient, and the sign ignores its size, so one setting fits victims whose gradients differ by orders of magnitude.
 
 # %% [markdown]
 # ## Read on

@@ -4,35 +4,30 @@
 # ---
 
 # %% [markdown]
-# # 10, deeper · Which activation hides the photograph?
+# # 10, deeper · Does a design leak by itself?
 #
-# You come from [lab 10](../10_micro_designs.ipynb), where one switch took away the activation behind an addition. Zhang et al. 2024 try all eight patterns of activations, with ReLU and with GELU (Figure 8).
-# They give all of them one weight of smoothness. Which activation hides the photograph, and does the answer depend on that weight, or on how the network's weights were drawn?
+# You come from [lab 10](../10_micro_designs.ipynb). Zhang et al. 2024 compare all patterns of activations (Figure 8), the stem and the norm (Figure 9), and the same designs for
+# membership inference (Figure 10). Each comparison keeps something equal: the weight of smoothness, the mode of BatchNorm, the number of epochs. Do its results hold if you keep something else equal?
 #
 # After this notebook you can
-# - compare patterns of activations at one weight, and at a calibrated one;
-# - say whether a comparison depends on how the weights were drawn.
+# - compare designs at a calibrated weight of smoothness, and in each mode of BatchNorm;
+# - compare two membership attacks at the same overfitting level.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.8 | 1.1 GB |
-# | class | 2 | 1.2 GB |
+# | smoke | 2 | 1.1 GB |
+# | class | 5 | 1.2 GB |
 #
-# (Measured on two CPU cores.)
+# (Estimated on two CPU cores.)
 
 # %% [markdown]
-# *About 25 minutes. You need* lab 10. There is no new word.
+# *About 60 minutes. You need* labs 01, 02 and 10. There is no new word.
 
 # %%
-from inspect import getsource
-
-from privlab import data, experiments
+from privlab import experiments
 from privlab.course.lab_10 import experiments as micro_designs
-from privlab.experiments.victims import designs
-from privlab.models import morph
-from privlab.notebook import plots, widgets
+from privlab.notebook import checks, plots, widgets
 
-import pandas as pd
 import torch
 
 # %% tags=["parameters"]
@@ -47,24 +42,13 @@ KINDS, PATTERNS = micro_designs.KINDS, micro_designs.PATTERNS
 called = {"relu": "ReLU", "gelu": "GELU"}
 
 # %% [markdown]
-# ## Sixteen networks, or fifteen?
+# ## Eight patterns, two kinds
 #
-# Without any activation there is nothing that could be of either kind:
-
-# %%
-photo, label = data.load("cifar10", "test").one(seed)  # (1, 3, 32, 32), and its class
-for pattern in ("000", "001"):
-    relu, gelu = (
-        morph.build(9, activations=pattern, activation=kind, width=0.25)
-        for kind in KINDS
-    )
-    apart = (relu(photo) - gelu(photo)).abs().max().item()
-    print(f"pattern {pattern}: logits with ReLU and GELU are {apart:.3g} apart at most")
-
-# %% [markdown]
+# Zhang et al., Figure 8 has each pattern of three activations with ReLU and with GELU, at one weight of smoothness. We start from step 9 of lab 09.
+#
 # ### Predict
 #
-# Keep the ReLUs inside the block, and take only the one behind the addition away: 111 becomes 110. How many decibels does this bring the attacker?
+# Keep the two ReLUs inside the block, and remove the one behind the addition: 111 becomes 110. How many decibels does this bring the attacker?
 
 # %%
 third = widgets.predict("PSNR of 110 minus PSNR of 111, ReLU:", -5, 10, "dB")
@@ -80,28 +64,17 @@ def heat(rows, columns, ylabel):
     means = {name: [shown.mean(one) for one in names] for name, names in rows.items()}
     said = {name: ", ".join(f"{v:.1f}" for v in row) for name, row in means.items()}
     return plots.heat(
-        torch.tensor([*means.values()]),
-        rows=[*means],
-        columns=columns,
-        ylabel=ylabel,
-        unit="mean PSNR in dB",
-        xlabel="pattern: first convolution, second, addition",
+        torch.tensor([*means.values()]), rows=[*means], columns=columns, ylabel=ylabel,
+        xlabel="pattern: first convolution, second, addition", unit="mean PSNR in dB",
         alt=f"Mean PSNR by pattern {', '.join(columns)}. {said}",
-    )
+    )  # fmt: skip
 
 
-one_weight = {called[k]: [f"psnr[{k}, act_{p}]" for p in PATTERNS] for k in KINDS}
-heat(one_weight, PATTERNS, "kind")
+rows = {called[k]: [f"psnr[{k}, act_{p}]" for p in PATTERNS] for k in KINDS}
+heat(rows, PATTERNS, "kind")
 
 # %%
 third.against(kept.mean("psnr[relu, act_110] - psnr[relu, act_111]"))
-
-# %% [markdown]
-# The paper prints the MSE of normalised images, where lower is a better attack:
-
-# %%
-rows = {f"{called[k]} {p}": f"mse[{k}, act_{p}]" for k in KINDS for p in PATTERNS}
-plots.evidence(kept, mine, rows, xlabel="MSE of normalised images", log=True)
 
 # %%
 grid = plots.tiles(mine.picture("picture[patterns]"), 32).unflatten(0, (2, 9))
@@ -114,22 +87,10 @@ says = f"One photograph, reconstructed behind sixteen designs: {captions}"
 plots.images(images, captions=captions, alt=says)
 
 # %% [markdown]
-# ## A table of patterns, or of weights?
+# ## At calibrated weights
 #
-# The weight of smoothness is the same in every search. But it is added to a distance between gradients, and this distance has a size of its own in each design. How
-# far is the gradient of a plain grey image from that of a photograph? The attacker can measure it on public photographs:
-
-# %%
-print(getsource(designs.DesignTrial.from_grey))
-
-# %% [markdown]
-# Here is the calibrated weight of five patterns, in units of that of step 9:
-
-# %%
-PLACES = micro_designs.PLACES
-name = "fair_weight[fair, {}, act_{}]"
-weights = {called[k]: {p: shown.mean(name.format(k, p)) for p in PLACES} for k in KINDS}
-pd.DataFrame(weights)
+# A search minimises the distance between gradients plus a weight times the total variation of the image. This distance has another size in each design. A calibrated weight is
+# proportional to it, as in labs 09 and 10. Here are five of the patterns with calibrated weights.
 
 # %%
 turned = widgets.choose(
@@ -139,10 +100,11 @@ turned = widgets.choose(
 turned
 
 # %%
-by_weight = (("one weight", ""), ("calibrated", "fair, "))
+PLACES = micro_designs.PLACES
+ways = {"one weight": "", "calibrated": "fair, "}
 rows = {
-    f"{called[k]}, {weight}": [f"psnr[{of}{k}, act_{p}]" for p in PLACES]
-    for weight, of in by_weight
+    f"{called[k]}, {way}": [f"psnr[{of}{k}, act_{p}]" for p in PLACES]
+    for way, of in ways.items()
     for k in KINDS
 }
 heat(rows, PLACES, "kind and weight")
@@ -154,49 +116,125 @@ mean = {
 }
 turned.against(turned.options[[*mean].index(max(mean, key=mean.get))])
 
+# %% [markdown]
+# The weights of the network matter as well. PyTorch draws those of a convolution with variance 1 / (3 n), where n numbers go into an output; the *Kaiming* draw of 2015 has 2 / n. The paper names neither.
+
 # %%
-gain = "psnr[{0}{1}, act_{2}] - psnr[{0}{1}, act_{3}]"
+gain = "psnr[{0}, {1}, act_110] - psnr[{0}, {1}, act_111]"
+draws = {"PyTorch's draw": "fair", "Kaiming draw": "he"}
 rows = {
-    f"{called[k]}, {weight}: {a} minus {b}": gain.format(of, k, a, b)
-    for a, b in (("110", "111"), ("000", "111"), ("000", "001"))
-    for weight, of in by_weight
+    f"third {called[k]} removed, {draw}": gain.format(of, k)
     for k in KINDS
+    for draw, of in draws.items()
 }
 plots.evidence(kept, mine, rows, xlabel="what it brings the attacker, in dB")
 
 # %% [markdown]
-# ## How were the weights drawn?
+# ## The two modes of BatchNorm
 #
-# PyTorch's own draw gives a convolution the variance 1 / (3 n), where n numbers go into an output. The *Kaiming* draw of 2015 gives it 2 / n, and ResNets are usually drawn this way.
-# The paper does not say how its networks were drawn.
+# Zhang et al., Figure 9 shows that LayerNorm leaks more than BatchNorm. The paper does not name the mode. In evaluation mode (lab 10) a fresh BatchNorm changes next to nothing. In training mode it takes mean and variance over all places of a channel's map, and over all images of the batch.
+#
+# ### Exercise 1: when does training mode fail? *(difficulty 2, 10 minutes)*
+#
+# Our networks shrink the side of an image by 4 in the stem and by 2 in each of three stages. In training mode BatchNorm needs more than one value in a channel, or there is no variance.
+# Write `values(size, batch)`: over how many values does the *last* norm take the mean of each channel, for a batch of square images, `size` a multiple of 32?
+#
+# <details><summary>Hint</summary>Count the places of the last map, and multiply by something.</details>
+
+
+# %% tags=["exercise"]
+def values(size, batch): ...
+
+
+# %% tags=["solution"]
+def values(size, batch):
+    return batch * (size // 32) ** 2
+
 
 # %%
-drawn = widgets.predict(
-    "With the Kaiming draw, PSNR with GELU minus ReLU:", -5, 5, "dB"
-)
-drawn
-
-# %%
-changes = {
-    "third ReLU away": ("relu, act_110", "relu, act_111"),
-    "third GELU away": ("gelu, act_110", "gelu, act_111"),
-    "GELU for ReLU, 111": ("gelu, act_111", "relu, act_111"),
-    "GELU for ReLU, 110": ("gelu, act_110", "relu, act_110"),
-}
-
-
-rows = {
-    f"{what}, {draw}": f"psnr[{of}, {a}] - psnr[{of}, {b}]"
-    for what, (a, b) in changes.items()
-    for of, draw in (("fair", "PyTorch's draw"), ("he", "Kaiming draw"))
-}
-plots.evidence(kept, mine, rows, xlabel="what it brings the attacker, in dB")
-
-# %%
-name = "psnr[he, gelu, act_{0}] - psnr[he, relu, act_{0}]"
-drawn.against(sum(kept.mean(name.format(p)) for p in ("111", "110")) / 2)
+checks.verify("10.values", values)
 
 # %% [markdown]
+# A single image of 32 x 32 is too small for training mode. So here are photographs enlarged to 64 x 64, on step 11, the step before the paper's LayerNorm. In the fifth network
+# the client withholds the gradients of LayerNorm's own parameters. If LayerNorm leaks by what it *sends*, this network leaks less.
+
+# %%
+guess = widgets.choose(
+    "Which gives the attacker least?",
+    ["BatchNorm, evaluation", "BatchNorm, training", "LayerNorm", "no norm"],
+)
+guess
+
+# %%
+norms = experiments.load("micro_designs.modes")
+my_norms = experiments.run("micro_designs.modes", profile, device=device)
+keys = dict(zip(guess.options, ("bn_eval", "bn_train", "ln", "none"), strict=True))
+keys["LayerNorm, its gradient withheld"] = "ln_withheld"
+rows = {name: f"psnr[norm, {key}]" for name, key in keys.items()}
+rows["mean photograph"] = "psnr[cifar10, mean_photograph]"
+plots.evidence(norms, my_norms, rows, xlabel="PSNR in dB, step 11, 64 x 64 pixels")
+
+# %%
+guess.against(min(guess.options, key=lambda name: norms.mean(rows[name])))
+
+# %% [markdown]
+# ## Members, at the same overfitting level
+#
+# Zhang et al., Figure 10 adds one design at a time, and finds that each makes membership inference easier. But a network that overfits more gives its members away more easily, whatever its design. The overfitting level is the gap between training and test accuracy.
+#
+# ### Exercise 2: at the same level *(difficulty 3, 15 minutes)*
+#
+# Write `matched(one, other)`. Each is a pair of lists, overfitting levels and attack accuracies, with one value for each epoch. Return how much easier `one` is to attack than `other`, on
+# average over the levels that *both* went through, with straight lines between the points.
+#
+# <details><summary>Hint</summary><code>numpy.interp(grid, levels, accuracies)</code> wants rising levels, and repeats the last value beyond their ends. Choose a grid inside both curves.</details>
+
+
+# %% tags=["exercise"]
+def matched(one, other): ...
+
+
+# %% tags=["solution"]
+def matched(one, other):
+    import numpy as np
+
+    (x, a), (z, b) = (
+        np.array(sorted(zip(*curve, strict=True))).T for curve in (one, other)
+    )
+    grid = np.linspace(max(x[0], z[0]), min(x[-1], z[-1]), 200)
+    return float(np.mean(np.interp(grid, x, a) - np.interp(grid, z, b)))
+
+
+# %%
+checks.verify("10.matched", matched)
+
+# %%
+vanishes = widgets.choose(
+    "At an equal level LayerNorm's difference (below two standard errors: no change)",
+    ["shrinks", "grows", "keeps its size"],
+)
+vanishes
+
+# %%
+members = experiments.load("micro_designs.membership")
+my_members = experiments.run("micro_designs.membership", profile, device=device)
+name = "auc{0}[{1}, likelihood_ratio] - auc{0}[plain, likelihood_ratio]"
+rows = {
+    f"{design.replace('_', ' ')}, {when}": name.format(at, design)
+    for design in [*micro_designs.MEMBERS][1:]
+    for when, at in (("equal epochs", ""), ("equal level", "_at_matched_gap"))
+}
+plots.evidence(members, my_members, rows, xlabel="AUC, minus that of the plain design")
+
+# %%
+early, late = (members[rows[f"ln, {when}"]] for when in ("equal epochs", "equal level"))
+grows = (late - early).mean() * (1 if early.mean() > 0 else -1)
+clear = abs(grows) > 2 * (late - early).std(ddof=1) / len(members) ** 0.5
+vanishes.against(vanishes.options[2 if not clear else int(grows > 0)])
+
+# %% [markdown]
+# An equal level does not mean that equally many pictures are known. Our networks are small, with few members, and without the paper's mixup and 300 epochs.
+#
 # ## Read on
 #
-# Zhang et al. 2024, section 5.3 and Figure 8. [The norms](10_norms.ipynb) are another deeper notebook.
+# Zhang et al. 2024, section 5.3; labs 01 and 02 for the attacks on membership.
