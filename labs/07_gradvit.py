@@ -19,7 +19,7 @@
 # | smoke | 0.4 | 1.2 GB |
 # | class | 1.5 | 1.4 GB |
 #
-# (Measured on two CPU cores.)
+# (Estimated, on two CPU cores.)
 
 # %% [markdown]
 # *About 70 minutes. You need* labs 04 and 05. *New words*: **image prior**, **schedule**, **registration**, **ablation**.
@@ -269,8 +269,7 @@ widgets.explore(registered, pixels_apart=(0, 1, 2, 4, 6), start={"pixels_apart":
 # %% [markdown]
 # ### Exercise 4: find the bug *(difficulty 3, 12 minutes)*
 #
-# The function below computes equation 10 for a group of searches, without the shifts. Its values are right. Yet a search with this term does exactly what it does without it. Such
-# a line stands in a public re-implementation of GradViT. Write `mended`.
+# The function below computes equation 10 for a group of searches, without the shifts. Its values are right, and it changes no search. Such a line stands in a public re-implementation of GradViT. Write `mended`.
 #
 # <details><summary>Hint</summary>What is the derivative of this term with respect to the pixels of a member?</details>
 
@@ -348,7 +347,7 @@ def search(optimiser, stages):  # name of a term -> its stages
     return replace(attack, terms=terms, group=group).search(victim, leak, seed)
 
 
-# %% [markdown]
+# %% [markdown] tags=["printed"]
 # ### Predict
 #
 # Each may ask for equally many gradients. It *finds* the photographs if it ends more than 3 dB above the mean photograph, which needs no gradient.
@@ -370,14 +369,14 @@ outcome = {0: FINDS[3], 2: FINDS[0]}.get(len(finds), f"only {''.join(finds)}")
 display(guess_optimiser.against(outcome))
 ssim = metrics.ssim(editor.tried[editor.setting].images.cpu(), images)
 text(
-    "All terms by Adam: {:.1f} dB. The same terms by L-BFGS: {:.1f} dB, and SSIM {:.2f} "
-    "and {:.2f}. The mean photograph: {:.1f} dB.",
+    "All terms by Adam: {:.1f} dB. The same terms by L-BFGS: {:.1f} dB, and SSIM "
+    "{:.2f} and {:.2f}. The mean photograph: {:.1f} dB.",
     *(*psnr.values(), *ssim, editor.floor),
 )
 
 # %% [markdown]
-# Now it is your turn. Each box switches a term on, each bar says when it counts, and the switch says which optimiser searches. Then press *Play*. (With the keyboard: Tab to an end of a bar, then the arrow keys.) A few ideas:
-# take the image prior away; let it count from the start; add registration, which doubles the work. Above each picture stands the optimiser that made it. Can you beat the best line of the list?
+# Your turn. A box switches a term on, its bar says when it counts, and the switch chooses the optimiser, which stands above each picture. Then press *Play*. (By keyboard: Tab, then the arrow keys.)
+# Take the image prior away; let it count from the start; add registration, which doubles the work. Can you beat the best line of the list?
 
 # %%
 editor
@@ -421,8 +420,8 @@ display(guess_row.against(best))
 said = text(
     "The same loss, two optimisers: on the ViT L-BFGS ends {:+.1f} dB from Adam, over "
     "{} repeats{}. By L-BFGS the image prior from the first step on changes the first "
-    "row by {:+.1f} dB, the schedule changes that by {:+.1f} dB, and the patch prior by "
-    "{:+.1f} dB. On the ResNet L-BFGS ends {:+.1f} dB from the mean photograph.",
+    "row by {:+.1f} dB, the schedule changes that by {:+.1f} dB, and the patch prior "
+    "by {:+.1f} dB. On the ResNet L-BFGS ends {:+.1f} dB from the mean photograph.",
     kept.mean(f"{order[3]} - {order[4]}"),
     len(kept),
     "" if kept.complete else " (more are being measured)",
@@ -518,8 +517,8 @@ text(
     "two behind a fresh small ViT came back at {:.1f} dB by L-BFGS with all terms of "
     "GradViT but registration, at {:.1f} dB with the gradients and extra priors alone, "
     "and at {:.1f} dB by Adam, where the mean photograph has {:.1f} dB. After {} steps "
-    "of training L-BFGS ended at {:.1f} dB, so the answer holds for the first gradients "
-    "of a training, and for this search.",
+    "of training L-BFGS ended at {:.1f} dB, so the answer holds for the first "
+    "gradients of a training, and for this search.",
     *(kept.mean(order[k]) for k in (3, 0, 4, 7)),
     *(last, ends[last]),
 )
