@@ -247,8 +247,8 @@ checks.verify("07.joints", patch_prior)
 # %% [markdown]
 # ### Registration
 #
-# Several searches run at once, from different noise. **Registration** aligns each with the mean of all. By GradViT, eq. 9 the mean of the aligned images is the *consensus*, and by GradViT, eq. 10 the distance of each search to it is a term of the loss.
-# The paper aligns with RANSAC-Flow. Ours shifts whole pixels. Here are two searches that found the same photographs, a few pixels apart. Compare the edges in the plain mean and in the consensus.
+# Several searches run at once, from different noise. **Registration** aligns each with the mean of all. GradViT, eq. 9 is the *consensus*, the mean of the aligned images. GradViT, eq. 10 is the distance of each search to it.
+# The paper aligns with RANSAC-Flow; ours shifts whole pixels. Compare the edges in the plain mean and in the consensus.
 
 
 # %%
@@ -376,7 +376,7 @@ text(
 
 # %% [markdown]
 # Your turn. A box switches a term on, its bar says when it counts, and the switch chooses the optimiser, which stands above each picture. Then press *Play*. (By keyboard: Tab, then the arrow keys.)
-# Take the image prior away; let it count from the start; add registration, which doubles the work. Can you beat the best line of the list?
+# Take the image prior away, let it count from the start, add registration. Can you beat the best line of the list?
 
 # %%
 editor
