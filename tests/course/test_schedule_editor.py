@@ -66,6 +66,13 @@ def test_a_box_switches_a_term_off_and_a_search_that_nobody_began_is_let_go(edit
     assert editor.named(editor.setting) == "Adam: gradients 0 to 100 %; gradients count half from 50 % on"
 
 
+def test_the_gradients_alone_are_halved(editor):
+    seen, search = [], editor.search
+    editor.search = lambda optimiser, terms: seen.append(terms) or search(optimiser, terms)
+    editor.run("Adam", halved=True, smoothness=(0, 100))
+    assert seen == [{"gradients": stages(0, 100, halved=True), "smoothness": stages(0, 100)}]
+
+
 def test_what_cannot_be_searched_is_said(editor):
     for spans, said in ((((0, 0), (0, 100)), "The gradients never count"), (((0, 50), (75, 100)), "from 50 to 75 %")):
         with pytest.raises(ValueError, match=said):
