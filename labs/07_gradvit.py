@@ -53,7 +53,7 @@ device = "auto"
 profile = experiments.profile(profile)
 device = compute.device(device)
 quick = profile == "smoke"  # a narrower network and fewer steps, to try the code
-width, evaluations = (64, 40) if quick else (192, 200)
+width, evaluations = (64, 40) if quick else (384, 160)
 images, labels = photographs(2, seed)  # (2, 3, 32, 32) in [0, 1], of two classes
 victim = vit(seed, width=width, device=device)  # fresh random weights
 leak = observe(victim, images, labels)  # the mean gradient of both
@@ -248,18 +248,18 @@ checks.verify("07.joints", patch_prior)
 # ### Registration
 #
 # Several searches run at once, from different noise. **Registration** aligns each with the mean of all. GradViT, eq. 9 is the *consensus*, the mean of the aligned images. GradViT, eq. 10 is the distance of each search to it.
-# The paper aligns with RANSAC-Flow; ours shifts whole pixels. Compare the edges in the plain mean and in the consensus.
+# The paper aligns with RANSAC-Flow; ours shifts whole pixels. Here are three searches that agree up to a shift.
 
 
 # %%
 def registered(pixels_apart):
-    group = torch.stack([images, images.roll(pixels_apart, -1)])  # two searches
-    rows, distances = {"one search": group[0], "another": group[1]}, []
+    group = torch.stack([images, images, images.roll(pixels_apart, -1)])
+    rows, distances = {"two searches": group[0], "the third": group[2]}, []
     for way, align in {"plain mean": "none", "consensus": "shift"}.items():
         agreed = priors.Registration(align)
         rows[way] = agreed.aligned(group).mean(0)  # eq. 9
         distances.append(agreed(group).mean())  # eq. 10
-    alt = f"Two searches {pixels_apart} pixels apart, their mean, their consensus."
+    alt = f"Searches {pixels_apart} pixels apart, their mean, their consensus."
     said = "Equation 10: {:.1f} from the plain mean, {:.1f} from the consensus."
     return plots.images(rows, alt), text(said, *distances)
 
@@ -330,7 +330,7 @@ widgets.explore(whole_loss, start, candidate=[*candidates], part_of_the_run=part
 #
 # ## The same terms, two optimisers
 #
-# The paper minimises this loss by Adam, for 120,000 steps. That is hours on your machine. Here the search stops after a few hundred gradients of the network, by **Adam** or by **L-BFGS**, which estimates the curvature from the gradients before.
+# The paper minimises this loss by Adam, for 120,000 steps. That is hours on your machine. Here the search stops after fewer than two hundred gradients of the network, by **Adam** or by **L-BFGS**, which estimates the curvature from the gradients before.
 #
 # L-BFGS needs a smooth distance. So under L-BFGS the gradient term is the *squared* difference, relative to the client's gradient, with the weight 1. All other terms and weights stay.
 
