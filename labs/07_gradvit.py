@@ -7,35 +7,41 @@
 # # 07 · Can a batch be taken apart?
 #
 # A client rarely sends the gradient of one photograph. It sends the mean over a batch. Do the photographs hide one another in this mean?
-# GradViT (Hatamizadeh et al. 2022) was the first attack to recover recognisable batches from Vision Transformers. It adds four assumptions about images to the search.
+# GradViT (Hatamizadeh et al. 2022) was the first attack to recover recognisable batches from Vision Transformers. You build its loss here, equation by equation.
 #
 # After this lab you can
-# - read the loss of GradViT term by term, and write its schedule as data;
-# - set when each term counts, and say what that changes;
+# - compute each term of GradViT, and say what it assumes about images;
+# - set when each term counts, and choose the optimiser;
 # - read an ablation, and say whether a term deserves the credit.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.4 | 1.2 GB |
-# | class | 0.9 | 1.2 GB |
+# | class | 1.5 | 1.4 GB |
 #
-# (Measured on two CPU cores.)
+# (Estimated, on two CPU cores.)
 
 # %% [markdown]
-# *About 70 minutes. You need* labs 04 and 05. *New words*: **image prior**, **registration**, **schedule**, **ablation**.
+# *About 70 minutes. You need* labs 04 and 05. *New words*: **image prior**, **schedule**, **registration**, **ablation**.
 
 # %%
 from dataclasses import replace
-from itertools import pairwise
 
-from privlab import compute, experiments, metrics
-from privlab.attacks.gradient_inversion import Term, priors, quasi_newton
+from privlab import compute, data, experiments, metrics
+from privlab.attacks.gradient_inversion import label_recovery, priors
 from privlab.course.lab_07 import schedule_editor
+from privlab.course.lab_07.by_repeat import by_repeat
+from privlab.course.lab_07.experiments import by_lbfgs
+from privlab.course.lab_07.loss_table import loss_table
 from privlab.experiments.trial import mean_photograph
-from privlab.experiments.victims.batches import photographs, prior, vit
+from privlab.experiments.victims.batches import gradvit, photographs, prior, vit
 from privlab.leak import observe
 from privlab.notebook import checks, drawings, plots, text, widgets
 
+import numpy as np
+import pandas as pd
+import torch
+import torch.nn.functional as F
 from IPython.display import display
 
 # %% tags=["parameters"]
@@ -47,54 +53,171 @@ device = "auto"
 profile = experiments.profile(profile)
 device = compute.device(device)
 quick = profile == "smoke"  # a narrower network and fewer steps, to try the code
+width, evaluations = (64, 40) if quick else (384, 160)
 images, labels = photographs(2, seed)  # (2, 3, 32, 32) in [0, 1], of two classes
-victim = vit(seed, width=64 if quick else 192, device=device)  # fresh random weights
+victim = vit(seed, width=width, device=device)  # fresh random weights
 leak = observe(victim, images, labels)  # the mean gradient of both
 
 # %% [markdown]
 # ## One gradient, two photographs
 #
-# The client averages over its $N$ photographs: $g = \frac1N \sum_b \nabla_\theta\, \ell(x_b, y_b)$.
+# The client averages over its $N$ photographs $x^*$ with labels $y^*$, and sends $\Delta W = \frac1N \sum_b \nabla_W\, \mathcal L(x^*_b, y^*_b)$.
 
 # %%
 drawings.show("07.batch")
 
 # %% [markdown]
-# So the server makes up $N$ images at once. It computes *their* mean gradient, and changes them until this gradient is the one that was sent. It needs the labels, too.
-# [A deeper notebook](deeper/07_labels.ipynb) reads them from the last layer. In this lab the attacker has them.
+# So the server makes up $N$ images at once. It computes *their* mean gradient, and changes them until this gradient is the one that was sent. The loss of this search is GradViT, eq. 1:
 #
-# ### Predict
-#
-# A search ends with two images whose mean gradient is close to the client's. What do they show?
-
-# %%
-BOTH, ONE = "each shows one of the photographs", "one shows a photograph, one nothing"
-MIX, NOTHING = "both show a mixture of the two", "neither shows anything"
-guess_two = widgets.choose("The two images:", [BOTH, ONE, MIX, NOTHING])
-guess_two
-
-# %% [markdown]
-# ## The loss of GradViT
-#
-# GradViT searches as lab 04 does. Its loss has more terms (equation 1 of the paper):
-#
-# $$\begin{aligned} \mathcal L(x) = \; &\Gamma(t)\, \mathcal L_{\text{gradients}} + \Upsilon(t)\, \mathcal R_{\text{image}} \\ &+ \alpha_1 \mathcal R_{\text{patch}} + \alpha_2 \mathcal R_{\text{reg}} \\ &+ \alpha_3 \mathcal R_{\text{extra}} . \end{aligned}$$
+# $$\Gamma(t)\, \mathcal L_{\text{grad}}(\hat x; \Delta W) + \Upsilon(t)\, \mathcal R_{\text{image}}(\hat x) + \mathcal R_{\text{aux}}(\hat x)$$
 
 # %%
 drawings.show("07.search_loop")
 
 # %% [markdown]
-# - **Gradients** (equation 3): for each parameter tensor the norm of the difference. The norms are added.
-# - **Image prior** (equation 4): a second network was trained on photographs. Its BatchNorm layers store the mean and the variance of what entered them. Images with
-#   other statistics do not look like photographs. [A deeper notebook](deeper/07_image_prior.ipynb) asks how much this term should weigh.
+# ### First the labels
+#
+# The search needs the label of each image. GradViT, eq. 2 reads them from the gradient of the last layer's weight, which has one row for each class.
+# The rule takes the smallest number of each row, sorts the classes by it, and names the first $N$.
+#
+# ### Exercise 1: the label rule *(difficulty 1, 6 minutes)*
+#
+# Write `labels_of(gradient, batch)`. `gradient` has the shape (classes, features). Return the labels of equation 2.
+#
+# <details><summary>Hint</summary><code>amin</code> takes the minimum along a dimension; <code>argsort</code> gives the places of the smallest numbers first.</details>
+
+
+# %% tags=["exercise"]
+def labels_of(gradient, batch): ...
+
+
+# %% tags=["solution"]
+def labels_of(gradient, batch):
+    return gradient.amin(1).argsort()[:batch]
+
+
+# %%
+checks.verify("07.rows", labels_of)
 
 # %% [markdown]
-# - **Patch prior** (equation 8): a ViT hardly cares in which order its patches come. So pixels on both sides of a joint between two patches should agree.
-# - **Registration** (equations 9 and 10): several searches run at once, from different noise. Each is shifted to where it fits their mean best, and is pulled towards this mean.
-# - **Extra priors** (equation 11): the norm of the image, and its total variation.
+# Row $i$ of this gradient is $\frac1N \sum_b (p_{bi} - [y_b = i])\, f_b^\top$, with $f_b$ the features and $p_{bi}$ the probability of class $i$. Only a class that is present has a negative factor.
+#
+# ### Predict
+#
+# Eight photographs of eight classes, behind the fresh ViT of this lab. Its position embedding has a standard deviation of 1.
+
+# %%
+guess_labels = widgets.predict("Of the eight labels, the rule names", 0, 8)
+guess_labels
+
+# %%
+classes = data.load("cifar10").classes
+
+
+def rule(batch, embedding):
+    model = vit(seed, embedding, width=width)
+    sent = replace(observe(model, *(true := photographs(batch, seed))), labels=None)
+    named = label_recovery.row_minimum(model, sent)
+    found = round(batch * label_recovery.overlap(named, true[1]))
+    rows = {"in the batch": true[1], "named by the rule": named}
+    words = {k: [", ".join(sorted(classes[i] for i in v))] for k, v in rows.items()}
+    return found, pd.DataFrame(words, index=[f"{found} of {batch}"]).T
+
+
+display(guess_labels.against(rule(8, 1.0)[0]))
+widgets.explore(
+    lambda photographs, position_embedding: rule(photographs, position_embedding)[1],
+    photographs=(2, 4, 8),
+    position_embedding=(1.0, 0.02),
+)
+
+# %%
+read = experiments.load("gradvit.labels")
+share = "label_accuracy[row_minimum, {}]".format
+text(
+    "Over {} repeats, the rule names {:.0%} of four different labels behind such a "
+    "ViT, and {:.0%} where the position embedding is small (0.02). Behind a trained "
+    "ViT it names {:.0%}.",
+    len(read),
+    *(read.mean(share(f"vit, fresh, distinct{std}")) for std in ("", ", std_0p02")),
+    read.mean(share("vit, trained, distinct")),
+)
 
 # %% [markdown]
-# ### Exercise 1: the patch prior *(difficulty 2, 15 minutes)*
+# With a large embedding all images have nearly the same features, of both signs. So a class that is absent can have the smallest number. [A deeper notebook](deeper/07_image_prior.ipynb) has a better rule, for labels that repeat, too.
+# In the rest of this lab the attacker knows the labels.
+#
+# ## What was sent, and what photographs look like
+#
+# GradViT, eq. 3 adds, over all layers, the *norm* of the difference between the two gradients.
+#
+# GradViT, eq. 4 is the **image prior**. A second network was trained on photographs. Its BatchNorm layers store the mean and the variance of what entered them. Images with other statistics do not look like photographs.
+#
+# The paper takes the ResNet-50 of MoCo. Here EfficientNet-lite0 stands in for it. Its stored statistics are much larger, so each gap is divided by the stored spread, and the weight is ours.
+
+# %%
+cnn = prior().to(device)  # EfficientNet-lite0
+batch_norms = [m for m in cnn.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+
+
+def gradient_matching(candidate):  # GradViT, eq. 3
+    trial = observe(victim, candidate, labels)
+    return sum((trial[name] - sent).norm() for name, sent in leak.grads.items())
+
+
+@torch.no_grad()
+def image_prior(candidate, side=64):  # GradViT, eq. 4, relative
+    gaps = []
+
+    def compare(layer, entering):
+        variance, mean = torch.var_mean(entering[0], (0, 2, 3), correction=0)
+        stored = layer.running_var + layer.eps
+        gaps.append(((mean - layer.running_mean) / stored.sqrt()).norm())
+        gaps.append(((variance - layer.running_var) / stored).norm())
+
+    hooks = [layer.register_forward_pre_hook(compare) for layer in batch_norms]
+    enlarged = F.interpolate(candidate, side, mode="bilinear", antialias=True)
+    cnn((enlarged.to(device) - 0.5) / 0.5)
+    for hook in hooks:
+        hook.remove()
+    return sum(gaps)
+
+
+# %% [markdown]
+# ### When does a term count?
+#
+# The weights $\Gamma(t)$ and $\Upsilon(t)$ depend on the step $t$. Such a rule is a **schedule**. By GradViT, eq. 5 the gradients count with their full weight in the first half of the run, and with half of it in the second.
+# By GradViT, eq. 6 the image prior is off in the first half, and on in the second.
+#
+# Here a schedule is a tuple of *stages*. A stage is a pair: a part of the run, from 0 to 1, and the factor on the weight from there on.
+#
+# ### Exercise 2: equations 5 and 6 as stages *(difficulty 1, 5 minutes)*
+#
+# Write the schedules of both terms. The image prior is called `statistics`.
+#
+# <details><summary>Hint</summary>Give factors, not weights: a term that counts with its full weight has the factor 1. Each term has two stages.</details>
+
+# %% tags=["exercise"]
+stages = {"gradients": ..., "statistics": ...}
+
+# %% tags=["solution"]
+stages = {"gradients": ((0, 1), (0.5, 0.5)), "statistics": ((0, 0), (0.5, 1))}
+
+# %%
+checks.verify("07.stages", stages)
+
+# %% [markdown]
+# ## The auxiliary terms
+#
+# GradViT, eq. 7 adds three terms that know nothing of the client, each with its own weight:
+#
+# $$\mathcal R_{\text{aux}} = \alpha_1 \mathcal R_{\text{patch}} + \alpha_2 \mathcal R_{\text{reg}} + \alpha_3 \mathcal R_{\text{prior}}$$
+#
+# ### The patch prior
+#
+# A ViT hardly cares in which order its patches come. So GradViT, eq. 8 asks that pixels on both sides of a joint between two patches agree.
+#
+# ### Exercise 3: the patch prior *(difficulty 2, 12 minutes)*
 #
 # Write equation 8 as `patch_prior(images, patch)`. The images have the shape (batch, channels, height, width), and are cut into square patches. For each joint between two
 # rows of patches, take the norm of the jump of the pixels across it. Do the same for columns, and add all norms.
@@ -122,168 +245,31 @@ def patch_prior(images, patch):
 checks.verify("07.joints", patch_prior)
 
 # %% [markdown]
-# ## When does a term count?
+# ### Registration
 #
-# The weights $\Gamma(t)$ and $\Upsilon(t)$ depend on the step $t$. Such a rule is a **schedule**. GradViT has two (equations 5 and 6): the image prior is off for the first half of the
-# run and on for the second half, and the weight of the gradients is halved there.
+# Several searches run at once, from different noise. **Registration** aligns each with the mean of all. GradViT, eq. 9 is the *consensus*, the mean of the aligned images. GradViT, eq. 10 is the distance of each search to it.
+# The paper aligns with RANSAC-Flow; ours shifts whole pixels. Here are three searches that agree up to a shift.
 
-# %% [markdown]
-# Here a schedule is a tuple of *stages*. A stage is a pair: a part of the run, from 0 to 1, and the factor on the weight from there on.
-#
-# ### Exercise 2: equations 5 and 6 as stages *(difficulty 1, 5 minutes)*
-#
-# Write the schedules of both terms. The image prior is called `statistics`.
-#
-# <details><summary>Hint</summary>Give factors, not weights: a term that counts with its full weight has the factor 1. Each term has two stages.</details>
-
-# %% tags=["exercise"]
-stages = {"gradients": ..., "statistics": ...}
-
-# %% tags=["solution"]
-stages = {"gradients": ((0, 1), (0.5, 0.5)), "statistics": ((0, 0), (0.5, 1))}
 
 # %%
-checks.verify("07.stages", stages)
+def registered(pixels_apart):
+    group = torch.stack([images, images, images.roll(pixels_apart, -1)])
+    rows, distances = {"two searches": group[0], "the third": group[2]}, []
+    for way, align in {"plain mean": "none", "consensus": "shift"}.items():
+        agreed = priors.Registration(align)
+        rows[way] = agreed.aligned(group).mean(0)  # eq. 9
+        distances.append(agreed(group).mean())  # eq. 10
+    alt = f"Searches {pixels_apart} pixels apart, their mean, their consensus."
+    said = "Equation 10: {:.1f} from the plain mean, {:.1f} from the consensus."
+    return plots.images(rows, alt), text(said, *distances)
+
+
+widgets.explore(registered, pixels_apart=(0, 1, 2, 4, 6), start={"pixels_apart": 4})
 
 # %% [markdown]
-# ## The schedule editor
+# ### Exercise 4: find the bug *(difficulty 3, 12 minutes)*
 #
-# GradViT takes 120,000 steps of Adam, which is hours on your machine. So the editor has another search: L-BFGS, on the gradient term of lab 04, for eight steps of up to 20 evaluations.
-
-# %% [markdown]
-# Four terms can be scheduled:
-#
-# - `gradients`, the distance to what the client sent;
-# - `smoothness`, the mean squared difference of neighbouring pixels, in place of the extra priors;
-# - `patches`, the patch prior;
-# - `statistics`, the image prior, which makes a step much longer.
-
-# %%
-attack = quasi_newton(2 if quick else 8)
-gradients = attack.terms[0]
-batch_norm = priors.BatchNormStatistics(prior(), size=64, relative=True)
-terms = [
-    gradients,
-    Term("smoothness", 0.3, priors.squared_variation, of="images"),
-    Term("patches", 1e-4, priors.PatchJoints(), of="images"),
-    Term("statistics", 1e-4, batch_norm, of="images"),
-]
-
-
-def search(stages):  # name of a term -> its stages
-    scheduled = tuple(replace(term, stages=stages[term.name]) for term in terms)
-    return replace(attack, terms=scheduled).search(victim, leak, seed)
-
-
-# %% [markdown]
-# ### Predict
-#
-# The gradients count all along. The smoothness counts at one of these times, with the same weight.
-
-# %%
-times = {"never": (0, 0), "in the first half": (0, 50)}
-times |= {"in the second half": (50, 100), "all along": (0, 100)}
-guess_time = widgets.choose("When does smoothness help most?", [*times])
-guess_time
-
-# %%
-start = {"gradients": (0, 100)} | dict.fromkeys(
-    ("smoothness", "patches", "statistics"), (0, 0)
-)
-baseline = mean_photograph().expand_as(images)  # made without the gradient
-editor = schedule_editor.ScheduleEditor(search, images, start, baseline)
-psnr = {time: editor.run(smoothness=span) for time, span in times.items()}
-helped = max(psnr, key=psnr.get)
-editor.run(smoothness=times[helped])  # shown again, not searched again
-guess_time.against(helped)
-
-# %% [markdown]
-# Now it is your turn. Set when each term counts, and press *Play*. Watch what comes back while a term is on, and when it goes off. (With the keyboard: Tab to an end of a bar, then the arrow keys.) A few ideas:
-# give the smoothness a quarter; let the image prior come late, as GradViT does; let the gradients end after half of the run. Can you beat the best line of the list?
-
-# %%
-editor
-
-# %%
-best = max(editor.tried, key=editor.psnr)
-found = editor.tried[best].images.cpu()
-ssim = metrics.ssim(found, images)
-swapped = metrics.ssim(found, images.flip(0))  # each with the other photograph
-known = max(int((each > 0.5).sum()) for each in (ssim, swapped))
-mixture = images.mean(0, keepdim=True).expand_as(images)
-mixed = MIX if (metrics.ssim(found, mixture) > 0.5).all() else NOTHING
-display(guess_two.against({2: BOTH, 1: ONE}.get(known, mixed)))
-text(
-    "The best schedule so far is *{}*. It recovers the two photographs at SSIM {:.2f} "
-    "and {:.2f}, with {:.1f} dB on average. The mean photograph, which is made without "
-    "the gradient, has {:.1f} dB.",
-    *(editor.named(best), *ssim, editor.psnr(best), editor.floor),
-)
-
-# %% [markdown]
-# This is one pair of photographs, behind one network with random weights and a large position embedding (lab 06 says why that matters). It shows that a mean of two *can* be taken apart. It does not show how often, nor what a term is worth on average.
-
-# %% [markdown]
-# ## The ablation
-#
-# An **ablation** takes the parts of a method away, or adds them one at a time. The paper's Table 2 begins with gradients, registration and the extra priors. Then it adds the image prior from the first step on,
-# then the schedule, then the patch prior. Our rows do the same with GradViT's own loss and Adam. Registration comes last here, as a row of its own.
-#
-# ### Predict
-#
-# In the paper all terms together gain a few decibels over the first row, after 120,000 steps on a ViT-B/16. Here the ViT is small. The dots were measured
-# before, after 600 steps; your own run stops much sooner.
-
-# %%
-guess_whole = widgets.predict(
-    "PSNR with image prior, schedule and patch prior, less gradients alone:",
-    -5,
-    5,
-    "dB",
-)
-guess_whole
-
-# %%
-kept = experiments.load("gradvit.ablation")
-mine = experiments.run("gradvit.ablation", profile, device=device)
-shown = kept or mine
-rows = {
-    "gradients": "grad",
-    "+ image prior": "plus_image",
-    "+ schedule": "plus_schedule",
-}
-rows |= {"+ patch prior": "plus_patch", "+ registration": "plus_registration"}
-names = {label: f"psnr[loss_terms_{row}, std_1]" for label, row in rows.items()}
-floor = {"mean photograph": "psnr[mean_photograph]"}
-printed = {"gradients": "grad + reg", "+ image prior": "+ image"}
-printed |= {label: label.removesuffix(" prior") for label in list(rows)[2:4]}
-published = plots.published("hatamizadeh2022_table2", printed, metric="psnr")
-plots.evidence(kept, mine, names | floor, xlabel="PSNR in dB", published=published)
-
-# %%
-whole = shown.mean(f"{names['+ patch prior']} - {names['gradients']}")
-display(guess_whole.against(round(whole, 1)))
-order = list(names.values())
-added = [shown.mean(f"{b} - {a}") for a, b in pairwise(order)]
-text(
-    "The image prior from the first step on changes the first row by {:+.1f} dB, the "
-    "schedule changes that by {:+.1f} dB, the patch prior by {:+.1f} dB and "
-    "registration by {:+.1f} dB. The whole without registration ends {:+.1f} dB from "
-    "the mean photograph.",
-    *added,
-    shown.mean(f"{order[3]} - {floor['mean photograph']}"),
-)
-
-# %% [markdown]
-# The mean photograph is the *baseline*: what anyone can make without the gradient. In the second row the prior counts from the start. Compare it with the editor: when did a prior help there, and when did it hold the search back?
-# A picture above the baseline need not show the photograph: it may have little more than the right mean colour.
-# [A deeper notebook](deeper/07_image_prior.ipynb) has the same rows with a small position embedding, and with LPIPS.
-
-# %% [markdown]
-# ### Exercise 3: find the bug *(difficulty 3, 15 minutes)*
-#
-# The function below computes equation 10 for a group of searches, without the shifts. Its values are right. Yet a search with this term does exactly what it does without it. Such
-# a line stands in a public re-implementation of GradViT. Write `mended`.
+# The function below computes equation 10 for a group of searches, without the shifts. Its values are right, and it changes no search. Such a line stands in a public re-implementation of GradViT. Write `mended`.
 #
 # <details><summary>Hint</summary>What is the derivative of this term with respect to the pixels of a member?</details>
 
@@ -308,57 +294,198 @@ def mended(members):
 checks.verify("07.registration", mended)
 
 # %% [markdown]
-# ## The terms, or the search?
+# ### The whole loss
 #
-# In the editor two photographs came back. In the ablation the same kind of network was attacked. The terms were different, and so was the search. Which of the two made the difference?
+# GradViT, eq. 11 is the last term, with two priors that are older: the norm of the images, and their total variation. Now all terms are there. Choose an image and a part of the run. Which term notices that two patches changed places?
+
+# %%
+moved = images.clone()
+moved[..., :8, :16] = torch.cat([images[..., :8, 8:16], images[..., :8, :8]], -1)
+noise = torch.rand(images.shape, generator=torch.Generator().manual_seed(seed))
+blurred = F.interpolate(F.avg_pool2d(images, 4), 32, mode="bilinear")
+candidates = {"photographs": images, "patches exchanged": moved}
+candidates |= {"blurred": blurred, "noise": noise}
+weigh = {term.name: term.weigh for term in gradvit(1).terms}
+
+
+def whole_loss(candidate, part_of_the_run):
+    x = leak.normalise(candidates[candidate])
+    values = {
+        "gradients, eq. 3": gradient_matching(candidates[candidate]),
+        "statistics, eq. 4": image_prior(candidates[candidate]),
+        "patches, eq. 8": priors.PatchJoints(8)(x),
+        "pixels, eq. 11": priors.pixel_norm(x),
+        "smoothness, eq. 11": priors.total_variation_norm(x),
+    }
+    weights = {name: weigh[name.split(",")[0]](part_of_the_run) for name in values}
+    return loss_table(values, weights, auxiliary=3)
+
+
+start = {"candidate": "noise", "part_of_the_run": 0.25}
+parts = (0.0, 0.25, 0.75)
+widgets.explore(whole_loss, start, candidate=[*candidates], part_of_the_run=parts)
 
 # %% [markdown]
-# Here are five ways to attack a batch of two. Each may ask for equally many gradients of the network. *L-BFGS, gradients alone* has no prior at all. *Linear algebra first* does not
-# search among all pixels: by lab 05 the gradient of the first attention leaves each patch only a few unknown numbers, and L-BFGS searches these.
+# Only the first term has seen the client's gradient, and only there the photographs themselves have a loss of zero. Registration needs two searches, so it is not in the table.
+#
+# ## The same terms, two optimisers
+#
+# The paper minimises this loss by Adam, for 120,000 steps. That is hours on your machine. Here the search stops after fewer than two hundred gradients of the network, by **Adam** or by **L-BFGS**, which estimates the curvature from the gradients before.
+#
+# L-BFGS needs a smooth distance. So under L-BFGS the gradient term is the *squared* difference, relative to the client's gradient, with the weight 1. All other terms and weights stay.
+
+
+# %%
+def search(optimiser, stages):  # name of a term -> its stages
+    stages |= dict.fromkeys(("pixels", "smoothness"), stages["extra priors"])
+    group = 2 if any(factor for _, factor in stages["registration"]) else 1
+    steps = evaluations // (20 if optimiser == "L-BFGS" else 1)
+    attack = gradvit(steps, group=2)
+    attack = by_lbfgs(attack, steps) if optimiser == "L-BFGS" else attack
+    scheduled = [replace(term, stages=stages[term.name]) for term in attack.terms]
+    terms = tuple(t for t in scheduled if group == 2 or t.name != "registration")
+    return replace(attack, terms=terms, group=group).search(victim, leak, seed)
+
+
+# %% [markdown] tags=["printed"]
+# ### Predict
+#
+# Each may ask for equally many gradients. It *finds* the photographs if it ends more than 3 dB above the mean photograph, which needs no gradient.
+
+# %%
+FINDS = ["both find them", "only Adam", "only L-BFGS", "neither"]
+guess_optimiser = widgets.choose("With all terms but registration:", FINDS)
+guess_optimiser
+
+# %%
+ALL = {"statistics": (50, 100), "patches": (0, 100), "extra priors": (0, 100)}
+start = {"gradients": (0, 100), **ALL, "registration": (0, 0)}
+baseline = mean_photograph().expand_as(images)  # made without the gradient
+editor = schedule_editor.ScheduleEditor(search, images, start, baseline)
+alone = editor.run("L-BFGS", **{"extra priors": (0, 100)})
+psnr = {name: editor.run(name, halved=True, **ALL) for name in ("Adam", "L-BFGS")}
+finds = [name for name, value in psnr.items() if value > editor.floor + 3]
+outcome = {0: FINDS[3], 2: FINDS[0]}.get(len(finds), f"only {''.join(finds)}")
+display(guess_optimiser.against(outcome))
+ssim = metrics.ssim(editor.tried[editor.setting].images.cpu(), images)
+text(
+    "All terms by Adam: {:.1f} dB. The same terms by L-BFGS: {:.1f} dB, and SSIM "
+    "{:.2f} and {:.2f}. The mean photograph: {:.1f} dB.",
+    *(*psnr.values(), *ssim, editor.floor),
+)
+
+# %% [markdown]
+# Your turn. A box switches a term on, its bar says when it counts, and the switch chooses the optimiser, which stands above each picture. Then press *Play*. (By keyboard: Tab, then the arrow keys.)
+# Take the image prior away, let it count from the start, add registration. Can you beat the best line of the list?
+
+# %%
+editor
+
+# %% [markdown]
+# This is one pair of photographs, behind one network with random weights and a large position embedding (lab 06 says why that matters). It does not show what a term is worth on average.
+#
+# ## What is each term worth?
+#
+# An **ablation** takes the parts of a method away, or adds them one at a time. GradViT, Table 2 begins with gradients, registration and the extra priors. Then it adds the image prior from the first step on, then the schedule, then the patch prior.
+# Our rows leave registration out.
 #
 # ### Predict
 
 # %%
-WAYS = {
-    "GradViT": "gradvit",
-    "annealed (lab 04)": "annealed",
-    "L-BFGS, gradients alone": "pixels",
-    "L-BFGS, smoothness fades": "lbfgs_same_terms, pixels",
-    "linear algebra first": "family",
-}
-guess_way = widgets.choose("Which way ends furthest above the baseline?", [*WAYS])
-guess_way
+ROWS = {"gradients": "grad", "+ image prior": "plus_image"}
+ROWS |= {"+ schedule": "plus_schedule", "+ patch prior": "plus_patch"}
+guess_row = widgets.choose("Which row ends highest by L-BFGS?", [*ROWS])
+guess_row
 
 # %%
-kept_ways = experiments.load("batch_family.ways")
-mine_ways = experiments.run("batch_family.ways", profile, device=device)
-of = kept_ways or mine_ways
-ways = {label: f"psnr[{way}, batch_2]" for label, way in WAYS.items()}
-ways |= {"mean photograph": "psnr[family, mean_photograph, batch_2]"}
-plots.evidence(kept_ways, mine_ways, ways, xlabel="PSNR in dB, batches of two")
+kept = experiments.load("gradvit.optimisers")
+rows = {f"{label}, L-BFGS": f"psnr[{key}, lbfgs, vit]" for label, key in ROWS.items()}
+rows["all of these, Adam"] = "psnr[plus_patch, adam, vit]"
+rows["all of these, L-BFGS, ResNet"] = "psnr[plus_patch, lbfgs, resnet]"
+rows["all of these, Adam, ResNet"] = "psnr[plus_patch, adam, resnet]"
+rows["mean photograph"] = "psnr[mean_photograph]"
+printed = ("grad + reg", "+ image", "+ schedule", "+ patch")
+printed = dict(zip(list(rows)[:4], printed, strict=True))
+paper = plots.published("hatamizadeh2022_table2", printed, metric="psnr")
+yours = dict(zip(list(rows)[3:5], reversed(psnr.values()), strict=True))
+yours |= {"gradients, L-BFGS": alone, "mean photograph": editor.floor}
+table = {rows[label]: np.array([value]) for label, value in yours.items()}
+mine = replace(kept, size=profile, repeats=(seed,), table=table)  # of your editor
+plots.evidence(kept, mine, rows, xlabel="PSNR in dB", published=paper)
 
 # %%
-ends = {label: of.mean(ways[label]) for label in WAYS}
-alone = "L-BFGS, gradients alone"
-by_search = ends[alone] - ends["GradViT"]
-by_prior = ends["L-BFGS, smoothness fades"] - ends[alone]
-display(guess_way.against(max(ends, key=ends.get)))
-text(
-    "The terms, or the search? L-BFGS without any prior ends {:+.1f} dB from GradViT, "
-    "which has all its priors, and Adam. A prior that fades adds {:+.1f} dB. So {} "
-    "makes more of the difference (GradViT's own priors were not tried with L-BFGS). "
-    "Linear algebra first ends at {:.1f} dB with two photographs in the batch, and at "
-    "{:.1f} dB with three.",
-    *(by_search, by_prior, "the search" if by_search > by_prior else "the prior"),
-    ends["linear algebra first"],
-    of.mean("psnr[family, batch_3]"),
+order = list(rows.values())
+best = max(ROWS, key=lambda label: kept.mean(rows[f"{label}, L-BFGS"]))
+display(guess_row.against(best))
+said = text(
+    "The same loss, two optimisers: on the ViT L-BFGS ends {:+.1f} dB from Adam, over "
+    "{} repeats{}. By L-BFGS the image prior from the first step on changes the first "
+    "row by {:+.1f} dB, the schedule changes that by {:+.1f} dB, and the patch prior "
+    "by {:+.1f} dB. On the ResNet L-BFGS ends {:+.1f} dB from the mean photograph.",
+    kept.mean(f"{order[3]} - {order[4]}"),
+    len(kept),
+    "" if kept.complete else " (more are being measured)",
+    *(kept.mean(f"{order[k + 1]} - {order[k]}") for k in range(3)),
+    kept.mean(f"{rows['all of these, L-BFGS, ResNet']} - {rows['mean photograph']}"),
+)
+display(said)
+shown = "picture[photographs_and_rows_by_lbfgs_then_adam, vit]"
+by_repeat(kept, shown, ["photographs", *list(rows)[:5]])
+
+
+# %% [markdown]
+# The open diamonds are the paper's numbers, for a trained ViT-B/16 and a batch of eight photographs of 224 pixels, by Adam. GradViT, Table 1 says that a ViT leaks more than a ResNet. L-BFGS needs a smooth loss, and the ReLU of a ResNet has none, so our last rows compare the search as much as the network.
+# Deeper notebooks have [the rows by Adam](deeper/07_image_prior.ipynb), [GradViT's rivals, larger batches and faces](deeper/07_other_attacks.ipynb), and [what linear algebra leaves for a search](deeper/07_algebra_first.ipynb).
+#
+# ## After how much training?
+#
+# All these victims are fresh. A client in federated learning usually sends later gradients, too. Here one ViT is attacked before its training and on the way, by L-BFGS with gradients and a smoothness that fades. Each step of training sees 64 photographs.
+#
+# ### Predict
+
+# %%
+POINTS = (0, 10, 30, 100, 300)
+LATER = [f"after {n} steps" for n in POINTS[1:]]
+guess_training = widgets.choose(
+    "When does the search first end less than 3 dB above the mean photograph?",
+    [*LATER, "later, or never"],
+)
+guess_training
+
+# %%
+of = experiments.load("gradvit.training_steps")
+after = {str(n): f"psnr[after_{n}_steps]" for n in POINTS}
+floor = of.mean("psnr[mean_photograph]")
+plots.evidence_lines(
+    of,
+    None,
+    {"L-BFGS": after},
+    xlabel="steps of training",
+    ylabel="PSNR in dB",
+    thresholds={"mean photograph": floor},
 )
 
+# %%
+ends = {n: of.mean(f"psnr[after_{n}_steps]") for n in POINTS if after[str(n)] in of}
+closed = [f"after {n} steps" for n, value in ends.items() if value < floor + 3]
+display(guess_training.against([*closed, "later, or never"][0]))
+last = max(ends)
+said = text(
+    "The batch comes back at {:.1f} dB before training and at {:.1f} dB after ten "
+    "steps. After {} steps, when the ViT is right about {:.0%} of new photographs, the "
+    "search ends at {:.1f} dB.",
+    *(ends[0], ends.get(10, float("nan")), last),
+    *(of.mean(f"task_acc[after_{last}_steps]"), ends[last]),
+)
+display(said)
+shown = "picture[photographs_by_steps_of_training]"
+by_repeat(of, shown, ["photographs", *(f"after {n} steps" for n in ends)])
+
+
 # %% [markdown] tags=["printed"]
-# The committed searches are about twice as long as the editor's; those of your own run at `class` are shorter. Where algebra stops, and what a search that knows the curvature finds, is in [a deeper notebook](deeper/07_algebra_first.ipynb).
-# [Another](deeper/07_other_attacks.ipynb) has the paper's rivals of GradViT, and [a third](deeper/07_identified.ipynb) asks whether larger batches and faces can still be identified.
+# Below the mean photograph a search has lost its way. That this search no longer finds the photographs does not mean that the gradient no longer holds them.
 #
-# ### Exercise 4: a prior gets the credit *(difficulty 2, 8 minutes)*
+# ### Exercise 5: a prior gets the credit *(difficulty 2, 8 minutes)*
 #
 # A team adds a prior to gradient matching. On ten batches of two photographs the mean PSNR rises from 11.6 to 12.2 dB. The team writes: "With our prior, gradients
 # give whole batches away." Which of these facts, if they were true, would speak against this sentence? Give a set of letters.
@@ -386,19 +513,14 @@ checks.verify("07.credit", against)
 
 # %%
 text(
-    "The mean over a small batch does not hide its photographs: two behind a fresh "
-    "small ViT came back at {:.1f} dB with linear algebra first, and at {:.1f} dB in "
-    "your editor, where the mean photograph has {:.1f} and {:.1f} dB. All terms of "
-    "GradViT but registration, after 600 steps, ended {:+.1f} dB from the mean "
-    "photograph, and one term of the editor, the smoothness, changed the result by "
-    "{:+.1f} dB in the first half of the run and by {:+.1f} dB in the second.",
-    *(
-        ends["linear algebra first"],
-        editor.psnr(best),
-        of.mean(ways["mean photograph"]),
-    ),
-    *(editor.floor, shown.mean(f"{order[3]} - {floor['mean photograph']}")),
-    *(psnr[f"in the {half} half"] - psnr["never"] for half in ("first", "second")),
+    "The mean over a small batch does not hide its photographs from a good search: "
+    "two behind a fresh small ViT came back at {:.1f} dB by L-BFGS with all terms of "
+    "GradViT but registration, at {:.1f} dB with the gradients and extra priors alone, "
+    "and at {:.1f} dB by Adam, where the mean photograph has {:.1f} dB. After {} steps "
+    "of training L-BFGS ended at {:.1f} dB, so the answer holds for the first "
+    "gradients of a training, and for this search.",
+    *(kept.mean(order[k]) for k in (3, 0, 4, 7)),
+    *(last, ends[last]),
 )
 
 # %% [markdown]
@@ -410,9 +532,9 @@ widgets.verdicts("07")
 # %% [markdown]
 # ## What would change our mind
 #
-# - A long run. The paper takes 120,000 steps on trained ViTs of 224 pixels. A term that works late in such a run cannot show it in ours.
+# - A long run of Adam. The paper takes 120,000 steps on trained ViTs of 224 pixels. A term that works late in such a run cannot show it in ours.
 # - Other weights. The paper's image prior is a ResNet-50 of MoCo; ours is EfficientNet-lite0, with a weight of our own. Our registration shifts whole pixels.
-# - A trained victim, or a small position embedding. Both make these searches harder.
+# - A search that finds the batch behind a trained victim.
 #
 # ## Read on
 #

@@ -6,26 +6,30 @@
 # %% [markdown]
 # # 07, deeper · What does algebra leave for a search?
 #
-# You come from [lab 07](../07_gradvit.ipynb), where linear algebra came before a search. What exactly does it leave unknown, and where does this way stop? This notebook is beyond the papers.
+# You come from [lab 07](../07_gradvit.ipynb), or from lab 05, whose linear systems are equations for one photograph. What do they say about a batch, what do they leave unknown, and where does a search stop? Most of this notebook is beyond the papers.
 #
 # After this notebook you can
+# - say where a system for one photograph breaks on a batch;
 # - narrow a batch down by algebra before you search;
 # - say what a search with curvature adds, and give its terms to its rival before you judge.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 1.3 | 1.3 GB |
-# | class | 2 | 1.5 GB |
+# | smoke | 1.4 | 1.3 GB |
+# | class | 2.4 | 1.5 GB |
 #
-# (Smoke measured while other work ran on the two CPU cores; class estimated.)
+# (Estimated, on two CPU cores.)
 
 # %% [markdown]
-# *About 45 minutes. You need* labs 05 and 07.
+# *About 55 minutes. You need* labs 05 and 07.
 
 # %%
-from privlab import compute, experiments
-from privlab.attacks.gradient_inversion import GaussNewton
+from dataclasses import replace
+
+from privlab import compute, data, experiments, metrics, models
+from privlab.attacks.gradient_inversion import GaussNewton, closed_form
 from privlab.experiments.victims.batches import CURVED, lbfgs
+from privlab.leak import observe
 from privlab.notebook import checks, plots, text, widgets
 
 import torch
@@ -39,9 +43,76 @@ device = "auto"
 # %%
 profile = experiments.profile(profile)
 device = compute.device(device)
-kept = experiments.load("batch_family.ways")
-mine = experiments.run("batch_family.ways", profile, device=device)
-shown = kept or mine
+
+# %% [markdown]
+# ## Two photographs in a system for one
+#
+# The client sends $\frac12(G_1 + G_2)$ and $\frac12(B_1 + B_2)$, with $B_k$ the right side of lab 05's system. It holds for each photograph alone, $G_k^\top X_k = B_k$, and
+# not for the means. Our functions refuse a batch. An attacker may pretend not to know.
+#
+# ### Predict
+
+# %%
+ONE, MEAN, NEITHER = "one of the two", "their mean", "neither"
+guess_two = widgets.choose(
+    "Taken for one image, the mean gradient gives", [ONE, MEAN, NEITHER]
+)
+guess_two
+
+# %%
+pair, labels = data.load("cifar10_samples").take([2, 5])  # (2, 3, 32, 32) in [0, 1]
+vit = models.april.build("b", depth=2, seed=seed)
+sent = replace(observe(vit, pair, labels), batch_size=1)  # a pretence
+answer = closed_form.patch_embedding(vit, sent).clamped
+truths = {"the one": pair[:1], "the other": pair[1:]}
+truths |= {"their mean": pair.mean(0, keepdim=True)}
+near = {name: metrics.psnr(answer, one).item() for name, one in truths.items()}
+titles = [f"{name}: {value:.1f} dB away" for name, value in near.items()]
+plots.side_by_side(
+    answer,
+    *truths.values(),
+    titles=["solved", *titles],
+    alt=f"What the system returns for two photographs: PSNR to {near}.",
+)
+
+# %%
+best = max(near, key=near.get)
+found = MEAN if best == "their mean" else ONE
+guess_two.against(found if near[best] > 20 else NEITHER)
+
+# %% [markdown]
+# Is that luck? The experiment does it many times, with the paper's system and architecture, and takes the error to the nearest photograph of the batch.
+
+# %%
+kept_solved = experiments.load("april_closed_form.solved")
+mine_solved = experiments.run("april_closed_form.solved", profile, device=device)
+solved = {"one image": "mse[closed_form, batch_1]"}
+solved |= {f"the nearest of {k}": f"mse[closed_form, batch_{k}]" for k in (2, 4)}
+plots.evidence(
+    kept_solved, mine_solved, solved, xlabel="mean squared error in pixels", log=True
+)
+
+# %% [markdown]
+# The paper calls the outcome an average. It is one that is weighted by the gradients, and it may leave the range of pixels.
+#
+# The row space of the first attention's gradient is a better start. With $B$ images of $n$ patches it has $Bn + 1$ dimensions, one of them for the class token, which enters the same in all.
+# An attacker who counts right uses all of it. The equations are true then, and there are fewer of them.
+
+# %%
+opened = widgets.predict("Two images, 16 patches: directions that stay open", 0, 192)
+opened
+
+# %%
+known = models.april.build("b", depth=2, seed=seed, position="random")
+counts = {size: closed_form.hidden_directions(known, size) for size in (1, 2, 3, 4)}
+opened.against(counts[2])
+
+# %%
+text(
+    "With one image {} directions are open, with two {}, with three {} and with four "
+    "{}: each image more opens as many as there are patches, *n(B - 1)* in all.",
+    *counts.values(),
+)
 
 # %% [markdown]
 # ## Narrow it down first
@@ -49,16 +120,14 @@ shown = kept or mine
 # A search among all pixels looks for 3,072 numbers an image. By lab 05 the weight gradient of the first attention gives one image away without a search. A *batch* leaves each patch
 # an affine family of $n(B-1)$ dimensions, with $n$ patches and $B$ images: the patch plus any combination of the differences between the batch's own patches. For two images that is 16 of 192 numbers.
 # All else of each patch is known exactly.
-
-# %% [markdown]
+#
 # So search there and nowhere else. Three things help:
 #
 # - Start at the best estimate. `expected` takes the patches of public photographs as Gaussian, and gives the most likely point on the family. This point is the same for all images of
 #   the batch, so each gets a little noise that parts them.
 # - Measure steps in units of what varies: one unit is one standard deviation of natural patches.
 # - Sixteen numbers a patch and image, 512 in all for two images, are few enough for L-BFGS, on DLG's squared distance.
-
-# %% [markdown]
+#
 # ### Predict
 #
 # Four photographs. The search inside the family may ask for as many gradients of the network as the other searches.
@@ -68,6 +137,9 @@ guess = widgets.predict("PSNR inside the family, batches of four:", 5, 60, "dB")
 guess
 
 # %%
+kept = experiments.load("batch_family.ways")
+mine = experiments.run("batch_family.ways", profile, device=device)
+shown = kept or mine
 ways = {
     "inside, L-BFGS": "family",
     "pixels, L-BFGS": "pixels",
@@ -132,19 +204,16 @@ text(
 
 # %% [markdown]
 # Where that point is exact, a search has only to find it. How well it does depends on how smooth the loss is between the start and the photographs.
-
-# %% [markdown]
+#
 # Where it is not, a part of the photographs has left this gradient. A long training can make attention so sharp that a patch is looked at by no other. Such a patch sends nothing through
 # the first attention's weight.
-
-# %% [markdown]
+#
 # ## A search that knows the curvature
 #
 # L-BFGS estimates curvature from a few gradients. Lab 04 has a search that asks for it: *Gauss-Newton*. With $r$ the differences between a candidate's gradient and the client's, $J = \partial r / \partial x$ and a *damping* $\lambda$, each step solves
 #
 # $$(J^\top J + \lambda I)\, s = -J^\top r .$$
-
-# %% [markdown]
+#
 # The cost is counted in *passes* through the network: each $J v$, each $J^\top u$ and each look at a point is one. A step of Adam takes two, and so does an evaluation of L-BFGS. So Gauss-Newton gets twice as many passes as L-BFGS had evaluations.
 #
 # It brings terms of its own: differences relative to the client's gradient, tensor by tensor, and a weak smoothness that fades as the gradients are matched. So *two* things change, the method and the terms.
@@ -221,4 +290,4 @@ checks.verify("07.damped", step)
 #
 # ## Read on
 #
-# The page on the second order in the book has longer searches. Lab 05 has the algebra, and a deeper notebook of lab 04 has Gauss-Newton.
+# Lu et al. 2022, section 4.1, on batches. The page on the second order in the book has longer searches. Lab 05 has the algebra, and a deeper notebook of lab 04 has Gauss-Newton.

@@ -21,12 +21,12 @@ def editor():
     model = models.april.build("b", width=16, depth=1, seed=0, image_size=16, patch_size=8)
     leak = observe(model, TRUTH, torch.tensor([1, 2]))
 
-    def search(given):
+    def search(optimiser, given):
         terms = (
             Term("gradients", 1.0, objectives.squared_distance, given["gradients"]),
             Term("smoothness", 0.1, priors.squared_variation, given["smoothness"], of="images"),
         )
-        return GradientMatching(terms, 4).search(model, leak)
+        return GradientMatching(terms, 4, optimiser={"Adam": "adam", "L-BFGS": "lbfgs"}[optimiser]).search(model, leak)
 
     return ScheduleEditor(search, TRUTH, START, GREY)
 
@@ -37,29 +37,55 @@ def test_a_term_counts_from_one_end_of_its_span_to_the_other(span, factors):
     assert [term.factor(part) for part in (0.0, 0.25, 0.74, 0.75, 1.0)] == factors
 
 
+def test_the_gradients_may_count_half_in_the_second_half_of_the_run():
+    """Equation 5 of GradViT."""
+    term = Term("any", 1.0, objectives.squared_distance, stages(0, 100, halved=True))
+    assert [term.factor(part) for part in (0.0, 0.49, 0.5, 1.0)] == [1, 1, 0.5, 0.5]
+
+
 def test_a_schedule_is_searched_once_and_goes_on_from_where_it_was_left(editor):
-    first = editor.run(smoothness=(0, 50))
-    assert editor.schedule == ((0, 100), (0, 50)) and editor.tried[editor.schedule].step == 4
-    assert first == metrics.psnr(editor.tried[editor.schedule].images, TRUTH).mean().item()
-    editor.sliders["smoothness"].value = (50, 100)
+    first = editor.run("Adam", smoothness=(0, 50))
+    assert editor.setting == ("Adam", False, ((0, 100), (0, 50))) and editor.tried[editor.setting].step == 4
+    assert first == metrics.psnr(editor.tried[editor.setting].images, TRUTH).mean().item()
+    editor.optimiser.value = "L-BFGS"
     (watched,) = editor.place.children
     watched.step()
-    editor.sliders["smoothness"].value = (0, 50)
-    editor.sliders["smoothness"].value = (50, 100)
-    assert editor.place.children == (watched,) and watched.states["what comes back"].step == 1
-    assert f"<li>{first:.1f} dB: gradients 0 to 100 %, smoothness 0 to 50 %</li>" in editor.board.value
+    assert watched.states["what comes back, by L-BFGS"].step == 1
+    editor.optimiser.value = "Adam"
+    editor.optimiser.value = "L-BFGS"
+    assert editor.place.children == (watched,) and not watched.ended
+    assert f"<li>{first:.1f} dB: Adam: gradients 0 to 100 %, smoothness 0 to 50 %</li>" in editor.board.value
+
+
+def test_a_box_switches_a_term_off_and_a_search_that_nobody_began_is_let_go(editor):
+    (first,) = editor.place.children
+    editor.boxes["smoothness"].value = False
+    assert editor.spans == {"gradients": (0, 100), "smoothness": (0, 0)} and [*editor.watches] == [editor.setting]
+    assert not first.running
+    editor.halved.value = True
+    assert editor.named(editor.setting) == "Adam: gradients 0 to 100 %; gradients count half from 50 % on"
+
+
+def test_the_gradients_alone_are_halved(editor):
+    seen, search = [], editor.search
+    editor.search = lambda optimiser, terms: seen.append(terms) or search(optimiser, terms)
+    editor.run("Adam", halved=True, smoothness=(0, 100))
+    assert seen == [{"gradients": stages(0, 100, halved=True), "smoothness": stages(0, 100)}]
 
 
 def test_what_cannot_be_searched_is_said(editor):
     for spans, said in ((((0, 0), (0, 100)), "The gradients never count"), (((0, 50), (75, 100)), "from 50 to 75 %")):
         with pytest.raises(ValueError, match=said):
-            editor.run(**dict(zip(START, spans, strict=True)))
+            editor.run("Adam", **dict(zip(START, spans, strict=True)))
         assert said in editor.place.children[0].value
 
 
-def test_a_sweep_moves_the_sliders_alone_and_a_page_has_what_was_searched_the_best_first(editor, shell):
-    assert set(sweep()) == {"gradients", "smoothness"} and not editor.tried
-    scores = {editor.named(((0, 100), span)): editor.run(smoothness=span) for span in ((0, 50), (50, 100))}
+def test_a_sweep_moves_the_controls_alone_and_a_page_has_what_was_searched_the_best_first(editor, shell):
+    assert {"optimiser", "gradients", "smoothness"} <= set(sweep()) and not editor.tried
+    scores = {}
+    for optimiser, span in (("Adam", (0, 50)), ("L-BFGS", (50, 100))):
+        score = editor.run(optimiser, smoothness=span)
+        scores[editor.named(editor.setting)] = score
     page = editor.page(5, 10**6)
     places = [page.index(f">{name}</option>") for name in sorted(scores, key=scores.get, reverse=True)]
     assert places == sorted(places)

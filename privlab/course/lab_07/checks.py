@@ -1,4 +1,4 @@
-"""Lab 07: jumps at joints, stages as data, a registration with no gradient; deeper, labels that repeat, and a damped step."""
+"""Lab 07: the label rule, stages as data, jumps at joints, a registration with no gradient; deeper, labels that repeat, a damped step."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -64,6 +64,42 @@ def stages(answer: dict) -> Iterator[str]:
     yield from _factors(partial(_factor, answer))
 
 
+def _in_order(answer: Callable) -> Callable:
+    """The same labels whatever order they come in."""
+
+    def ordered(gradient: Tensor, batch: int) -> Any:
+        labels = answer(gradient, batch)
+        return labels if labels is None else sorted(labels)
+
+    return ordered
+
+
+_rows = function(
+    lambda g, batch: sorted(g.amin(1).argsort()[:batch]),
+    [
+        # classes 1 and 3 are present; class 2 has the smallest sum, and class 1 the two smallest numbers
+        (torch.tensor([[0.3, 0.1, 0.2], [0.9, -0.8, -0.7], [-0.3, -0.3, -0.3], [0.5, 0.2, -0.6], [0.1, 0.2, 0.4]]), 2),
+        (torch.tensor([[0.2, -0.5, 0.9, 0.1], [0.3, 0.1, 0.1, 0.2], [-0.4, 0.8, 0.1, 0.7], [-0.9, 0.6, 0.2, 0.3]]), 3),
+    ],
+    {
+        "You summed each row, and what is far below zero in one place can cancel. Eq. 2 takes the *minimum* of each row.":
+            lambda g, batch: sorted(g.sum(1).argsort()[:batch]),
+        "You took the minimum over the classes, so you name features. A class is a row: take the minimum along the features.":
+            lambda g, batch: sorted(g.amin(0).argsort()[:batch]),
+        "You named the largest first. The factor of a class that is present is negative, so the smallest minimum comes first.":
+            lambda g, batch: sorted(g.amin(1).argsort(descending=True)[:batch]),
+        "You took the smallest numbers of the whole matrix, and several can stand in one row. Eq. 2 takes one number a row first.":
+            lambda g, batch: sorted(g.flatten().argsort()[:batch] // g.shape[1]),
+    },
+    "One number a class: the minimum of its row. The classes with the smallest of them are the labels.",
+)  # fmt: skip
+
+
+def rows(answer: Callable) -> Iterator[str]:
+    yield from a_function(answer)
+    yield from _rows(_in_order(answer))
+
+
 def _pulls(gradient: Tensor, batch: int, pull: float) -> list[int]:
     left, found = gradient.double(), []
     for _ in range(batch):
@@ -96,12 +132,7 @@ _counts = function(
 
 def counts(answer: Callable) -> Iterator[str]:
     yield from a_function(answer)
-
-    def in_order(gradient: Tensor, batch: int) -> Any:
-        labels = answer(gradient, batch)
-        return labels if labels is None else sorted(labels)
-
-    yield from _counts(in_order)
+    yield from _counts(_in_order(answer))
 
 
 MEMBERS = _random(3, 2, 3, 8, 8, seed=9)  # (group, batch, channels, height, width)

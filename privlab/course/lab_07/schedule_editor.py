@@ -1,4 +1,4 @@
-"""A schedule editor: the reader sets when each term of an attack's loss counts, plays the search, and compares schedules."""
+"""A schedule editor: the reader ticks the terms of an attack's loss, sets when each counts, picks the optimiser, and compares searches."""
 
 import html
 from collections.abc import Callable, Iterator, Mapping
@@ -11,102 +11,139 @@ from privlab import metrics
 from privlab.attacks.gradient_inversion.results import State
 from privlab.attacks.gradient_inversion.search import Stages
 from privlab.notebook.control_sweep import SKIP
-from privlab.notebook.live import Control, Live, turned
+from privlab.notebook.live import WRAP, Control, Live, turned
 from privlab.notebook.watch import Watch
 
-Span = tuple[int, int]  # percent of the run from which, and up to which, a term counts
-Schedule = tuple[Span, ...]  # one of each term
-Search = Callable[[Mapping[str, Stages]], Iterator[State]]
-FOUND = "what comes back"
-WIDE = {"width": "34em", "max_width": "96%"}
-LOOK: dict[str, Any] = {"continuous_update": False, "style": {"description_width": "8em"}, "layout": WIDE}
+Span = tuple[int, int]  # percent of the run from which, and up to which, a term counts; equal ends: never
+Setting = tuple[str, bool, tuple[Span, ...]]  # the optimiser, whether the gradients are halved, the span of each term
+Search = Callable[[str, Mapping[str, Stages]], Iterator[State]]
+OPTIMISERS = {"Adam": 20, "L-BFGS": 1}  # name -> steps between two frames: L-BFGS takes up to 20 evaluations a step
+HALVED = "gradients count half from 50 % on"
+LOOK: dict[str, Any] = {"continuous_update": False, "layout": {"width": "24em", "max_width": "96%"}}
+NARROW = {"width": "14em"}
 
 
-def stages(begin: int, end: int) -> Stages:
-    """A term that counts from `begin` to `end`, in percent of the run, as an attack wants it."""
-    factors = {0.0: 0.0, begin / 100: 1.0, end / 100: 0.0}
-    return tuple((part, factor) for part, factor in factors.items() if part < 1)
+def stages(begin: int, end: int, halved: bool = False) -> Stages:
+    """A term that counts from `begin` to `end`, in percent of the run, as an attack wants it.  halved: with half its weight from 50 on."""
+    parts = [part for part in sorted({0, begin, 50, end}) if part < 100]
+    return tuple((part / 100, (begin <= part < end) * (0.5 if halved and part >= 50 else 1.0)) for part in parts)
 
 
 class ScheduleEditor(Live):
     """The editor. `floor` is the baseline's PSNR, in dB, the mean over the images."""
 
     def __init__(self, search: Search, truth: Tensor, start: Mapping[str, Span], baseline: Tensor) -> None:
-        """search: stages of each term -> a search with them, such as attack.search(model, leak).
+        """search: "Adam" or "L-BFGS", and the stages of each term -> a search with them, such as attack.search(model, leak).
 
         truth: the images, (batch, channels, height, width) in [0, 1], for the scores; no search sees them.
         start: term -> (from, to) in percent of the run, in steps of 25; equal ends: never. "gradients" is one of them.
         baseline: images that were made without the gradient, of the same shape.
         """
-        self.search, self.truth, self.watches = search, truth.cpu(), dict[Schedule, Watch]()
+        self.search, self.truth, self.watches, self.setting_up = search, truth.cpu(), dict[Setting, Watch](), False
         self.floor = metrics.psnr(baseline.cpu(), self.truth).mean().item()
-        self.sliders = dict[str, ipywidgets.IntRangeSlider]()
-        for name, span in start.items():
-            self.sliders[name] = ipywidgets.IntRangeSlider(value=span, max=100, step=25, description=name, **LOOK)
-            self.sliders[name].observe(lambda _: self._show(), "value")
+        self.optimiser = ipywidgets.ToggleButtons(options=[*OPTIMISERS], description="optimiser")
+        self.halved = ipywidgets.Checkbox(description=HALVED, indent=False)
+        self.boxes, self.sliders = dict[str, ipywidgets.Checkbox](), dict[str, ipywidgets.IntRangeSlider]()
+        for name, (begin, end) in start.items():
+            self.boxes[name] = ipywidgets.Checkbox(value=begin < end, description=name, indent=False, layout=NARROW)
+            when = (begin, end) if begin < end else (0, 100)
+            self.sliders[name] = ipywidgets.IntRangeSlider(value=when, max=100, step=25, readout_format="d", **LOOK)
+        for control in (self.optimiser, self.halved, *self.boxes.values(), *self.sliders.values()):
+            control.observe(lambda _: self._show(), "value")
+        pairs = zip(self.boxes.values(), self.sliders.values(), strict=True)
+        rows = [ipywidgets.HBox(pair, layout=WRAP) for pair in pairs]
         self.board, self.place = ipywidgets.HTML(), ipywidgets.VBox()
-        super().__init__([*self.sliders.values(), self.place, self.board])
+        super().__init__([self.optimiser, *rows, self.halved, self.place, self.board])
         self._show()
 
     @property
-    def schedule(self) -> Schedule:
-        """The spans that the sliders stand at, in the order of the terms."""
-        return tuple(slider.value for slider in self.sliders.values())
+    def spans(self) -> dict[str, Span]:
+        """Term -> when it counts; (0, 0) where its box is not ticked."""
+        return {name: slider.value if self.boxes[name].value else (0, 0) for name, slider in self.sliders.items()}
+
+    @property
+    def setting(self) -> Setting:
+        """What the controls stand at."""
+        return self.optimiser.value, self.halved.value, tuple(self.spans.values())
 
     @property
     def wrong(self) -> str:
         """Why no search can follow this schedule; empty where one can."""
-        if len({*self.sliders["gradients"].value}) == 1:
+        begin, end = self.spans["gradients"]
+        if begin == end:
             return "The gradients never count, so nothing of the client's is used. Let them count somewhere."
-        bare = [at for at in range(0, 100, 25) if not any(begin <= at < end for begin, end in self.schedule)]
+        bare = [at for at in range(0, 100, 25) if not any(begin <= at < end for begin, end in self.spans.values())]
         return f"No term counts from {bare[0]} to {bare[0] + 25} % of the run. Let one last." if bare else ""
 
     @property
-    def tried(self) -> dict[Schedule, State]:
-        """Schedule -> where its search ended, the best first."""
+    def tried(self) -> dict[Setting, State]:
+        """Setting -> where its search ended, the best first."""
         over = sorted((one for one, watched in self.watches.items() if watched.ended), key=self.psnr, reverse=True)
-        return {one: self.watches[one].states[FOUND] for one in over}
+        return {one: next(iter(self.watches[one].states.values())) for one in over}
 
-    def psnr(self, schedule: Schedule) -> float:
-        return self.watches[schedule].ways[FOUND][-1].psnr
+    def psnr(self, setting: Setting) -> float:
+        (way,) = self.watches[setting].ways.values()
+        return way[-1].psnr
 
-    def named(self, schedule: Schedule) -> str:
-        """A schedule in words."""
-        return ", ".join(f"{name} {a} to {b} %" for name, (a, b) in zip(self.sliders, schedule, strict=True) if a < b)
+    def named(self, setting: Setting) -> str:
+        """A setting in words."""
+        optimiser, halved, spans = setting
+        counts = [f"{name} {a} to {b} %" for name, (a, b) in zip(self.sliders, spans, strict=True) if a < b]
+        return f"{optimiser}: {', '.join(counts)}{'; ' + HALVED if halved else ''}"
 
-    def run(self, **spans: Span) -> float:
-        """Set the sliders (gradients always count, other terms that are not named never do), search to the end, and return the PSNR.
+    def run(self, optimiser: str, halved: bool = False, **spans: Span) -> float:
+        """Set the controls (gradients always count, other terms that are not named never do), search to the end, and return the PSNR.
 
         Raises ValueError for a schedule that no search can follow.
         """
+        self.setting_up = True
+        self.optimiser.value, self.halved.value = optimiser, halved
         for name, slider in self.sliders.items():
-            slider.value = ({"gradients": (0, 100)} | spans).get(name, (0, 0))
+            begin, end = ({"gradients": (0, 100)} | spans).get(name, (0, 0))
+            self.boxes[name].value = begin < end
+            if begin < end:
+                slider.value = begin, end
+        self.setting_up = False
+        self._show()
         if self.wrong:
             raise ValueError(self.wrong)
-        self.watches[self.schedule].finish()
-        return self.psnr(self.schedule)
+        self.watches[self.setting].finish()
+        return self.psnr(self.setting)
 
     def page(self, seconds: float, room: int) -> str:
-        """The schedules that were searched to the end, the best first."""
-        menu = Control("schedule", tuple(map(self.named, self.tried)), 0, "menu")
+        """The searches that came to their end, the best first."""
+        menu = Control("search", tuple(map(self.named, self.tried)), 0, "menu")
         shown = [self.watches[one].images.value for one in self.tried]
         first = f"These were tried, the best first; the baseline has {self.floor:.1f} dB."
-        return turned([menu], lambda at: shown[at], f"{first} In the notebook you set your own.")
+        return turned(
+            [menu], lambda at: shown[at], f"{first} In the notebook you tick the terms and set your own schedule."
+        )
 
     def _show(self) -> None:
+        if self.setting_up:
+            return
         if Watch.playing:
             Watch.playing.pause()
-        schedule = self.schedule
+        optimiser, halved, _ = setting = self.setting
         if self.wrong:
             self.place.children = [ipywidgets.HTML(f'<p role="status">{self.wrong}</p>')]
             return
-        if schedule not in self.watches:
-            terms = {name: stages(*span) for name, span in zip(self.sliders, schedule, strict=True)}
-            watched = self.watches[schedule] = Watch({FOUND: lambda: self.search(terms)}, self.truth, stride=1)
+        if setting not in self.watches:
+            self._forget()
+            terms = {name: stages(*span, halved and name == "gradients") for name, span in self.spans.items()}
+            begin = {f"what comes back, by {optimiser}": lambda: self.search(optimiser, terms)}
+            watched = self.watches[setting] = Watch(begin, self.truth, OPTIMISERS[optimiser])
             for control in watched.children[1].children:
                 control.add_class(SKIP)  # a search takes seconds: a sweep of the controls only moves the sliders
             watched.text.observe(lambda _: self._list(), "value")
-        self.place.children = [self.watches[schedule]]
+        self.place.children = [self.watches[setting]]
+
+    def _forget(self) -> None:
+        """Let go of searches that nobody began: each holds a copy of the image prior."""
+        for setting, watched in [*self.watches.items()]:
+            if not any(state.step for state in watched.states.values()):
+                self.watches.pop(setting).running.clear()
+                watched.close()
 
     def _list(self) -> None:
         rows = [f"<li>{self.psnr(one):.1f} dB: {html.escape(self.named(one))}</li>" for one in self.tried]
