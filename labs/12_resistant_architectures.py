@@ -16,10 +16,10 @@
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
-# | smoke | 0.3 | 1.1 GB |
-# | class | 1.1 | 1.1 GB |
+# | smoke | 0.4 | 1.1 GB |
+# | class | 1.5 | 1.1 GB |
 #
-# (Measured on two CPU cores.)
+# (Estimated, for two CPU cores.)
 
 # %% [markdown]
 # *About 75 minutes. You need* lab 11. *New words*: **trade-off**, **Pareto front**.
@@ -384,8 +384,7 @@ NETS = {
     "10 layers": "resnet_shallow",
     "18 wide layers": "resnet_wide",
 }
-KINDS = {"RoLSS": "rolss", "RoLSS+": "rolss_plus", "SSF": "ssf", "TTS": "tts"}
-KINDS |= {"BiDO": "bido", "MID": "mid"}
+KINDS = {**{label: kind for kind, label in LABELS.items()}, "RoLSS+": "rolss_plus"}
 
 
 def less(net, kind):  # faces of 100, beyond a network that is stopped as accurate
