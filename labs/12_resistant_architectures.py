@@ -401,10 +401,10 @@ by_net = {
 }
 display(
     text(
-        "The same for four networks: of 100 faces, how many fewer come out of a defended"
-        " network than out of the same ResNet, stopped where it is as accurate? (Mean ±"
-        " standard deviation of {} draws of people; below zero, more come out.) With ten"
-        " layers the last skip is a projection.",
+        "The same for four networks. Of 100 faces, how many fewer come out of a"
+        " defended network than of the same ResNet, stopped where it is as accurate?"
+        " (Mean ± standard deviation of {} draws of people; below zero, more come out."
+        " With ten layers the last skip is a projection.)",
         len(kept),
     ),
     pd.DataFrame(by_net).T,

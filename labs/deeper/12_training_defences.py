@@ -59,7 +59,10 @@ body = "tiny" if profile == "smoke" else "resnet"
 #
 # $$\ell + a_1 \sum_z \mathrm{HSIC}(x, z) - a_2 \sum_z \mathrm{HSIC}(z, y)$$
 #
-# HSIC needs only a batch. Here are three kinds of features of 64 numbers $x$.
+# HSIC needs only a batch.
+
+# %% [markdown]
+# Here are three kinds of features of 64 numbers $x$.
 
 # %%
 draw = torch.Generator().manual_seed(seed)
@@ -73,13 +76,15 @@ features = {
 
 # %% [markdown]
 # The middle one has no correlation with $x$, and HSIC still sees that it depends on $x$.
-#
+
+# %% [markdown]
 # ## MID: pay for what the features know
 #
 # MID takes the **information bottleneck** literally. The head does not see the features, but a noisy draw from $N(\mu, \sigma^2)$. The network chooses
 # $\mu$ and $\sigma$ for each image, and the loss counts what the draw tells about the image. It uses the divergence from a standard normal,
 # $\mathrm{KL}\left(N(\mu, \sigma^2)\,\|\,N(0, 1)\right)$, in nats (bits to base $e$), summed over the numbers of $z$.
-#
+
+# %% [markdown]
 # ### Exercise 1: what the features hold *(difficulty 3, 15 minutes)*
 #
 # Write `kl(mu, sigma)` for one image. Both are (width,), and sigma is a standard deviation. Return a number.
@@ -147,7 +152,8 @@ found = {
 # ## Which of them would you look at?
 #
 # A network is on the Pareto front if no other is both at least as accurate and leaks at most as much, and better in one of the two.
-#
+
+# %% [markdown]
 # ### Exercise 2: which to look at *(difficulty 2, 12 minutes)*
 #
 # One network *beats* another if it is at least as good in both numbers and better in one: more task accuracy, less attack accuracy. Write `front(points)`:
@@ -244,7 +250,8 @@ pd.DataFrame(rows).T
 # %% [markdown] tags=["printed"]
 # Where a defence costs so little that the repeats cannot tell it from nothing, the ratio has no size: one divides by almost 0. The paper's best ratio is of
 # this kind: on ResNet-34 TTS takes 9.13 points from the attacker, and costs the task 0.29.
-#
+
+# %% [markdown]
 # The paper also puts RoLSS on top of BiDO (Koh et al., Table 8).
 
 # %%
@@ -286,7 +293,8 @@ display(plots.evidence(judged, None, judges, xlabel=X), guess_judge.against(near
 # %% [markdown]
 # The networks, the searches and the pictures are the same in all four rows. Only the judge differs. A search finds what *its* network takes for the person, and a
 # judge with the same norm names it more often. So ask judges of several kinds before you call an architecture resistant, one of them of the victim's own kind.
-#
+
+# %% [markdown]
 # ## What differs from the papers
 #
 # - **Weights.** BiDO's (2, 20) and MID's 0.05 were chosen on one draw of people that is not judged here: the best of five pairs, and of three. The published
