@@ -437,8 +437,8 @@ checks.verify("12.vendor", facts)
 # %% [markdown]
 # ## Ask people
 #
-# All numbers so far are the opinion of a network. The paper also asked people (section 11). You see a person and two reconstructions, one from each network.
-# You have 60 seconds. Which is closer?
+# So far a network has judged. The paper also asked people (section 11). You see a person and two reconstructions, one from each network.
+# Which is closer? You have 60 seconds.
 #
 # ### Predict
 #
@@ -469,7 +469,7 @@ guess_study.against(own[-1] if own else float("nan"))
 
 # %% [markdown]
 # (Run the last two cells again after your game.) The dashed line is what a class would give that only guesses. Twelve answers of one player show little:
-# somebody who guesses may well favour one side in nine of twelve. And the closer one of two may still look like nobody.
+# somebody who guesses may well favour one side in nine of twelve.
 #
 # In Koh et al., Table 10, 69.51% of the answers chose the one from the full network, a MaxViT.
 
