@@ -292,7 +292,7 @@ told = text(
 )
 display(chart, told)
 
-# %% [markdown]
+# %% [markdown] tags=["printed"]
 # ### The trade-off, in a plane
 #
 # Two numbers for each network: draw them as a plane. This is the **trade-off** between accuracy and privacy. To the right is better for you, down is worse

@@ -262,7 +262,7 @@ text(
     *(kept.mean(BOTH.replace("acc[", f"{of}[")) for of in ("attacc", "acc")),
 )
 
-# %% [markdown]
+# %% [markdown] tags=["printed"]
 # ## Does the judge take sides?
 #
 # GroupNorm, which DP-SGD needs, looks like a good defence by itself. The usual judge is a DenseNet, and it has BatchNorm. So four judges looked at the *same*
