@@ -457,8 +457,9 @@ bear = (0, 2, 3, 3.5, 4, 6)
 widgets.explore(guide, start, points_to_spend=(0, 1, 2, 5, 10), decibels_to_bear=bear)
 
 # %% [markdown]
-# Two deeper notebooks ask what this choice leaves out. In [one of them](deeper/13_membership.ipynb) the attacker has the trained model, and asks who was in
-# its training set. [The other](deeper/13_architectures.ipynb) compares architectures and designs.
+# This choice leaves two things out. An attacker who has the trained model can ask who was in its training set (lab 01), and a defence of gradients may help there,
+# too: the book's page of claims has what we measured. And you may swap the *design* instead, which
+# [the deeper notebook](deeper/13_where_to_spend.ipynb) tries.
 
 # %% [markdown]
 # ## The answer

@@ -284,7 +284,17 @@ asked = ledger.report.headlines(judged)
 pd.DataFrame({"question": [h.asks for h in asked], "answer": [h.words for h in asked]})
 
 # %% [markdown]
-# Go deeper: [many claims at once](deeper/14_many_claims.ipynb) asks how many verdicts hold when many claims are tested at once.
+# One verdict is wrong at most one time in twenty. So of many false claims a few will pass by chance: the problem of *multiple comparisons*. Holm's rule asks
+# for certainty about all claims together. It compares the smallest of $m$ p-values with $0.05/m$, the next with $0.05/(m-1)$, and so on, and stops at the first
+# that is too large.
+
+# %%
+text(
+    "Of {1} reproduced claims about means, Holm's rule keeps {2}.",
+    *ledger.report.holm(judged),
+)
+
+# %% [markdown]
 # The book's pages of claims have every claim with its repeats, and an explanation of what did not reproduce.
 
 # %% [markdown]

@@ -47,6 +47,8 @@ tiny = profile == "smoke"
 # %% [markdown]
 # ## Five attacks
 #
+# Koh et al., Table 3 lists the attacks of the paper: PPA and three of the four that follow.
+#
 # - **GMI** (Zhang et al. 2020) came first: a *GAN*, that is a generator trained against a discriminator, on public images.
 # - **KEDMI** (Chen et al. 2021) asks the victim what it takes each public image for, and the discriminator has to know it, too. It searches for a
 #   *distribution* of latents.
@@ -185,7 +187,7 @@ text(
 # %% [markdown]
 # ## All five, and RoLSS
 #
-# The paper's Figure 4 shows that KEDMI, LOMMA and PLG-MI, too, find less in a network with RoLSS. It is a network of 152 layers for faces. Our experiment
+# Koh et al., Figure 4 shows that KEDMI, LOMMA and PLG-MI, too, find less in a network with RoLSS. It is a network of 152 layers for faces. Our experiment
 # has the digits. (At `class` the live part is that of `smoke`: a night is needed for more.)
 
 # %%

@@ -1,18 +1,130 @@
-"""Checks of lab 12: what a defence costs, which to look at, two claims, a margin for a loss, a penalty on what the features hold."""
+"""Checks of lab 12: two defences, what one costs, which to look at, two claims, a loss' margin, a penalty on what the features hold."""
 
+import copy
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from privlab import models
 from privlab.attacks.model_inversion import losses
 from privlab.defences.regularisers import divergence
 from privlab.metrics import tradeoff
+from privlab.models import skip_connections
 from privlab.notebook.kit import function, in_turn, keeps
 
 # fmt: off
+RESNET, DENSENET = "a ResNet with four stages", "a DenseNet with three"
+BODIES: dict[str, tuple[str, dict[str, Any]]] = {
+    RESNET: ("resnet18", dict(channels=(4, 4, 8, 8), layers=(1, 1, 1, 1), zero_init_last=False)),
+    DENSENET: ("densenet121", dict(growth_rate=4, block_config=(2, 2, 2))),
+}
+FACE = torch.arange(32 * 32).square().mul(0.37).sin().view(1, 1, 32, 32)
+
+
+@cache
+def _body(name: str) -> nn.Module:
+    kind, changes = BODIES[name]
+    return models.build(kind, seed=0, num_classes=3, in_chans=1, **changes).eval()
+
+
+def _logits(cut: Callable[..., Any]) -> Callable[[str], Any]:
+    """What a network says of a face once a reader's function has cut it; nothing where that gives nothing."""
+
+    def of(name: str) -> Any:
+        with torch.no_grad():
+            model = cut(copy.deepcopy(_body(name)))
+            return None if model is None else model(FACE)
+
+    return of
+
+
+def _cut(model: nn.Module, which: Callable[[list[int]], list[int]] = lambda stages: stages[-1:], k: float = 0.0) -> nn.Module:
+    for stage in which(skip_connections.stages(model)):
+        skip_connections.cut(model, stage, k)
+    return model
+
+
+_rolss = function(
+    _logits(_cut),
+    [(name,) for name in BODIES],
+    {
+        "The network is as it was: no skip is gone.": _logits(lambda model: model),
+        "You cut the first stage. The paper cuts the last, which an attack's gradient passes first.":
+            _logits(partial(_cut, which=lambda stages: stages[:1])),
+        "You cut all stages. RoLSS keeps the skips of those before the last.": _logits(partial(_cut, which=list)),
+        "You cut the last stage but one. `stages` counts from 1, so its last entry is the last stage itself.":
+            _logits(partial(_cut, which=lambda stages: stages[-2:-1])),
+        "You scale the skips, and something of them is left. That is SSF; RoLSS removes them.": _logits(partial(_cut, k=0.2)),
+        "Stage 4 is the last of this ResNet. A network with three stages has another: ask `stages`.":
+            lambda name: _logits(partial(_cut, which=lambda stages: [4]))(name),
+    },
+    "Print stages(model) before and after: only the last one should be missing. Then return the model.",
+)
+
+
+def rolss(answer: Any) -> Any:
+    return _rolss(_logits(answer) if callable(answer) else answer)
+
+
+def _course(two_stages: Callable[..., Any]) -> Callable[[int, int], Any]:
+    """What happened to a network, of which only a diary is kept: the epochs of each training, 0 for the cut; six entries.
+
+    A fresh copy of the network has an empty diary.
+    """
+
+    def of(full: int, epochs: int) -> Any:
+        def train(model: list[float], epochs: int) -> None:
+            model.append(epochs)
+
+        def cut(model: list[float]) -> list[float]:
+            model.append(0)
+            return model
+
+        diary = two_stages([], train, cut, full, epochs)
+        return None if diary is None else torch.tensor([float(entry) for entry in [*diary, *[-1] * 6]][:6])
+
+    return of
+
+
+def _in_two_stages(model: Any, train: Any, cut: Any, full: int, epochs: int) -> Any:
+    train(model, full)
+    cut(model)
+    train(model, epochs - full)
+    return model
+
+
+def _diary(*entries: Callable[[int, int], int]) -> Callable[[int, int], Tensor]:
+    """The diary of somebody's answer: what each entry is, of M epochs with all skips and M + N in all."""
+    return _course(lambda model, train, cut, full, epochs: [entry(full, epochs) for entry in entries])
+
+
+_tts = function(
+    _course(_in_two_stages),
+    [(2, 30), (5, 100)],
+    {
+        "You cut before the first training, so no stage has all skips. That is RoLSS in two calls.":
+            _diary(lambda m, n: 0, lambda m, n: m, lambda m, n: n - m),
+        "The two stages together take as long as the original training, M + N epochs. Yours takes M more.":
+            _diary(lambda m, n: m, lambda m, n: 0, lambda m, n: n),
+        "Nothing is cut, so the network keeps its skips.": _diary(lambda m, n: m, lambda m, n: n - m),
+        "You cut after all training. The network has to learn without the skips, too: the cut stands between the two calls.":
+            _diary(lambda m, n: m, lambda m, n: n - m, lambda m, n: 0),
+        "The long stage comes first in yours. The paper trains M = 5 epochs with all skips, and N = 95 without the last.":
+            _diary(lambda m, n: n - m, lambda m, n: 0, lambda m, n: m),
+        "The second stage is missing: after the cut the network trains on.": _diary(lambda m, n: m, lambda m, n: 0),
+    },
+    "Train, cut, train on, and return the model: three calls, which change the model in place.",
+)
+
+
+def tts(answer: Any) -> Any:
+    return _tts(_course(answer) if callable(answer) else answer)
+
+
 Pair = tuple[float, float]  # task accuracy, attack accuracy
 
 

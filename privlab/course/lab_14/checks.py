@@ -1,6 +1,5 @@
-"""Checks of lab 14: what repeats say of a claim, how many of them a difference takes, which flaw, and many claims tested at once."""
+"""Checks of lab 14: what repeats say of a claim, how many of them a difference takes, and which flaw."""
 
-import itertools
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -82,33 +81,3 @@ def flaws(answer: Any) -> Iterator[str]:
     if ... in answer.values():
         yield OPEN
     yield from _letters([answer.get(study) for study in "ABCD"])
-
-
-FAMILIES: list[tuple] = [  # p-values, and a level that is not the one by default; at last one just at its bar, and none
-    ({"skips": 0.0206, "norm": 0.0492, "width": 0.0174},), ({"width": 0.0482, "noise": 0.0304, "labels": 0.0156},),
-    ({"norm": 0.0272, "width": 0.101, "depth": 0.00858, "labels": 0.0236, "noise": 0.00889}, 0.1),
-    ({"norm": 0.0028, "skips": 0.0072, "depth": 0.622, "noise": 0.0253, "stem": 0.0128, "labels": 0.0126, "width": 0.0093},),
-    ({"noise": 0.00265, "width": 0.00243, "labels": 0.00505, "stem": 0.422, "patch": 0.00107, "depth": 0.000845}, 0.01),
-    ({"skips": 0.0078125, "stem": 0.0078125, "norm": 0.5}, 0.0625), ({"skips": 0.03125, "stem": 0.5}, 0.0625), ({},),
-]
-
-
-def _holm(p: dict, level: float = 0.05, bar: Callable = lambda m, k: 1 / (m - k), stop: bool = True) -> set[str]:
-    """bar: what share of the level the k-th smallest of m is held against.  stop: at the first that fails."""
-    below = {name: p[name] <= level * bar(len(p), k) for k, name in enumerate(sorted(p, key=lambda name: p[name]))}
-    return set(itertools.takewhile(below.get, below) if stop else filter(below.get, below))
-
-
-holm = function(
-    _holm,
-    FAMILIES,
-    {
-        "You hold each p-value against `level`, as if it were the only one: of 20 with nothing behind them one passes.":
-            partial(_holm, bar=lambda m, k: 1),
-        "You hold each p-value against level / m, and that is Bonferroni's correction. Holm's is never stricter, and as safe.":
-            partial(_holm, bar=lambda m, k: 1 / m),
-        "You do not stop at the first that fails. What comes after it does not pass any more, however far it lies below its own bar.":
-            partial(_holm, stop=False),
-    },
-    "The bars are level / m, level / (m - 1), and so on to level. What lies at its bar passes; where there is none, give set().",
-)
