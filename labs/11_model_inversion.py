@@ -29,8 +29,6 @@
 # on them. These people agreed to be in a research data set. Never show a reconstruction of a person to somebody who may take it for a photograph.
 
 # %%
-import copy
-
 from privlab import compute, experiments, models
 from privlab.attacks.model_inversion import gradient_flow, losses
 from privlab.course.lab_11 import line_up
@@ -128,7 +126,7 @@ widgets.explore(turn, start=dict.fromkeys(names, 0), **turns)
 # A computer turns all 100 numbers, and follows the gradient. The attack is PPA (Struppek et al. 2022), which Koh et al. use. It has four parts.
 #
 # 1. **First choice.** Draw 500 random latents, and show the pictures to the victim. Keep the two best for each person.
-# 2. **Search.** Follow the gradient of $L$, back through $T$ *and* $G$, into $w$. Each *step* changes $w$ a little. Take 50.
+# 2. **Search.** Follow the gradient of $L$, back through $T$ *and* $G$, into $w$ (Koh et al., Figure 1). Each *step* changes $w$ a little. Take 50.
 # 3. **Loss.** PPA's $L$ is the *Poincaré distance*. Its gradient does not fade when the victim is nearly sure.
 #    [The deeper notebook](deeper/11_skip_connections.ipynb) writes it.
 # 4. **Last choice.** Show the victim ten *views* of each picture, cuts of slightly different size and place. For each person keep the picture with the highest mean
@@ -165,8 +163,7 @@ guess_named = widgets.predict(
 guess_named
 
 # %%
-moments = (0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50)
-shown = [k for k in moments if k < len(frames)]
+shown = [k for k in (0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50) if k < len(frames)]
 named = {k: int(here.judge.score(frames[k], people).top1.sum()) for k in shown}
 
 
@@ -201,7 +198,9 @@ display(
 
 # %%
 SKIP, BRANCH = "the part through the skip connection", "the part through the branch"
-guess_part = widgets.choose("In most blocks, which part is longer?", [SKIP, BRANCH])
+guess_part = widgets.choose(
+    "At step 0, which part is longer in most blocks?", [SKIP, BRANCH]
+)
 display(drawings.show("11.first_skip_cut"), guess_part)
 
 
@@ -256,7 +255,7 @@ def remove(block): ...
 def remove(block):
     class Nothing(torch.nn.Module):
         def forward(self, z):
-            return torch.zeros_like(z[:1, :1, :1, :1])
+            return z.new_zeros(1)  # to a sum of any shape it adds nothing
 
     block.downsample = Nothing()
     return block
@@ -264,7 +263,7 @@ def remove(block):
 
 # %%
 removed = checks.verify("11.remove", remove)
-theirs, yours = copy.deepcopy(target), copy.deepcopy(target)
+theirs, yours = (here.network(body).model(0) for _ in range(2))
 models.skip_connections.cut(theirs, stage=4)
 if removed.passed:
     yours.layer4 = torch.nn.Sequential(*map(remove, yours.layer4))
@@ -311,12 +310,11 @@ boxes = {f"stage_{k}": (False, True) for k in (1, 2, 3, 4)}
 widgets.explore(cut_and_attack, start={"stage_4": True}, **boxes)
 
 # %% [markdown]
-# The *attack accuracy* is the share of the found faces that the judge names as the person searched for. The chart repeats a part of the paper's main table
-# (Koh et al., Table 2), and its VGG (Koh et al., Table 11). One dot is a repeat: its own draw of people, with newly trained networks.
+# The *attack accuracy* is the share of the found faces that the judge names as the person searched for. The chart repeats a part of the main table
+# (Koh et al., Table 2), and adds a VGG (Koh et al., Table 11). One dot is a repeat: its own draw of people, with newly trained networks.
 #
 # - *First choice only*: what the whole network gives away before the search.
-# - *Fine stem*: the *stem* is a network's first layers. A ResNet's stem halves the picture twice before the first block. A VGG looks at every pixel,
-#   and so does our ResNet with a fine stem.
+# - *Fine stem*: a ResNet's first layers, its *stem*, halve the picture twice. A VGG looks at every pixel, and so does our ResNet with a fine stem.
 # - *A stranger*: the judge gets a photograph of somebody else, and may be right by chance. That is the *baseline*.
 
 # %%
@@ -358,7 +356,7 @@ display(
 #
 # ### At equal accuracy
 #
-# A network that is worse at its task knows less, and gives less away, whatever the reason. So the paper compares networks that are *equally accurate*
+# A network that is worse at its task knows less, and gives less away. So the paper compares networks that are *equally accurate*
 # (Koh et al., Figure 3). The whole network was attacked at several epochs of its training, too. Straight lines between these say what it gives away where it is as
 # accurate as the cut one. The table has the difference, in points: above 0, the cut network gives less away.
 
@@ -379,14 +377,14 @@ def saved(evidence, net, cut):
     return "being measured"
 
 
-rows = {n: [saved(kept, net, cut) for cut in cuts.values()] for n, net in nets.items()}
-rows |= {n: [saved(fresh, of, cut) for cut in cuts.values()] for n, of in finer.items()}
-pd.DataFrame.from_dict(rows, "index", columns=[*cuts]).rename_axis("mean ± sd")
+gains = {n: [saved(kept, net, c) for c in cuts.values()] for n, net in nets.items()}
+gains |= {n: [saved(fresh, net, c) for c in cuts.values()] for n, net in finer.items()}
+pd.DataFrame.from_dict(gains, "index", columns=[*cuts]).rename_axis("mean ± sd")
 
 # %% [markdown]
 # *RoLSS* is the paper's name for removing the skip connections of the last stage, as a defence; lab 12 builds it. At 32 pixels the last stage of the networks
 # with 18, 34 and 18 wide layers sees a *single pixel*, where a 3x3 convolution is a 1x1. With 10 layers its only skip connection is a projection. In the
-# rows with 4x4 the last stage sees four by four pixels.
+# rows with 4x4 it sees four by four pixels; these rows are from new draws of people.
 #
 # ### Removed after training?
 #
@@ -435,8 +433,8 @@ guess_you.against(sum(game.right) if game.played else float("nan"))
 # (In the notebook, run the last cell again after your game.) Random guessing is right once in six rounds.
 # The faces are blurred, because the generator cannot make sharp ones. Yet the shape of the head, the hairline, or a pair of glasses often remain.
 #
-# People are slow, and they disagree. To count faces by the hundred, one asks a network. The attack has driven the *victim's* answer up. So the
-# field asks an **evaluation model**: the judge that you met. It has another architecture, and the attacker never sees it.
+# To count faces by the hundred, one asks a network. The attack has driven the *victim's* answer up. So the field asks an **evaluation model**: the judge
+# that you met. It has another architecture, and the attacker never sees it.
 
 # %%
 drawings.show("11.three_parties")
@@ -485,9 +483,7 @@ before = after = torch.rand(1, *private.shape[1:], generator=draw)
 if solved.passed:  # person 3, for the victim
     after = convince(lambda x: target(here.normalise(x)), before, 3, steps=200)
 SAME, CHANCE, NEVER = "nearly always", "as often as by chance", "never"
-guess_noise = widgets.choose(
-    "The judge names the person asked for:", [SAME, CHANCE, NEVER]
-)
+guess_noise = widgets.choose("The judge names that person:", [SAME, CHANCE, NEVER])
 guess_noise
 
 # %%
@@ -565,8 +561,7 @@ checks.verify("11.pairs", pairs)
 # ## The answer
 
 # %%
-last = [f"{label}: {saved(kept, net, 'skip_4')}" for label, net in nets.items()]
-last += [f"{label}: {saved(fresh, net, 'skip_4')}" for label, net in finer.items()]
+last = [f"{net}: {gain[2]}" for net, gain in gains.items()]
 text(
     "By this evidence yes: of 100 faces found in a ResNet, a judge that the attacker "
     "never saw names {:.0f} as the person searched for, and of 100 photographs of "
@@ -584,8 +579,7 @@ text(
 # %% [markdown]
 # ## The paper, and here
 #
-# Rows about equations come first. They need no statistics. Below them stands what this lab measured. The evidence on depth and resolution is collected
-# on new draws of people.
+# Rows about equations come first, and need no statistics.
 
 # %%
 widgets.verdicts("11")
@@ -605,5 +599,4 @@ widgets.verdicts("11")
 #
 # [The deeper notebook](deeper/11_skip_connections.ipynb) folds a RepVGG by hand, compares networks at equal accuracy stage by stage, and cuts a MaxViT.
 #
-# Lab 12 takes the defender's side: which architecture resists? Struppek et al. 2022 is PPA. Fredrikson et al. 2015 began with these photographs, and Zhang
-# et al. 2020 used the first GAN. Koh et al. 2024, sections 3, 4, 9 and 12, is the paper behind this lab.
+# Lab 12 takes the defender's side: which architecture resists? Struppek et al. 2022 is PPA. Zhang et al. 2020 used the first GAN. Koh et al. 2024, sections 3, 4, 9 and 12, is the paper behind this lab.

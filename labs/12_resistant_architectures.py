@@ -485,7 +485,7 @@ widgets.verdicts("12")
 # - A change that beats the clock before every judge. GroupNorm in place of BatchNorm does before ours: [does the judge take
 #   sides?](deeper/12_judges.ipynb)
 # - A stronger attack. What one attack finds is a lower bound: [attacks that ask the victim](deeper/12_stronger_attacks.ipynb).
-# - Transformers. The paper reports its largest effect in [MaxViT](deeper/12_transformers.ipynb).
+# - Transformers. The paper reports its largest effect in [MaxViT](deeper/11_skip_connections.ipynb).
 # - A factor between 0 and 1 that beats both ends: [how much of a skip?](deeper/12_skip_factor.ipynb)
 
 # %% [markdown]
