@@ -198,9 +198,7 @@ display(
 
 # %%
 SKIP, BRANCH = "the part through the skip connection", "the part through the branch"
-guess_part = widgets.choose(
-    "At step 0, which part is longer in most blocks?", [SKIP, BRANCH]
-)
+guess_part = widgets.choose("At step 0, in most blocks the longer is:", [SKIP, BRANCH])
 display(drawings.show("11.first_skip_cut"), guess_part)
 
 
@@ -222,7 +220,7 @@ guess_part.against(SKIP if longer.mean() > 0.5 else BRANCH)
 
 # %% [markdown]
 # *Arriving* is the norm of $\partial L / \partial z_{i+1}$, *total* that of $\partial L / \partial z_i$, which a second pass measures. *Error* is the norm
-# of skip + branch − total, over *total*: only rounding is left. A *stage* is a group of blocks at one resolution, and `layer4.0` is the first block of stage 4.
+# of skip + branch − total, over *total*: nothing or rounding is left. A *stage* is a group of blocks at one resolution, and `layer4.0` is the first block of stage 4.
 # Where the number of channels changes, the skip connection is a small convolution, a *projection*, and the gradient passes through it.
 #
 # ## Without the skip connections
@@ -313,26 +311,26 @@ widgets.explore(cut_and_attack, start={"stage_4": True}, **boxes)
 # The *attack accuracy* is the share of the found faces that the judge names as the person searched for. The chart repeats a part of the main table
 # (Koh et al., Table 2), and adds a VGG (Koh et al., Table 11). One dot is a repeat: its own draw of people, with newly trained networks.
 #
-# - *First choice only*: what the whole network gives away before the search.
+# - *First choice*: what the whole network gives away before the search.
 # - *Fine stem*: a ResNet's first layers, its *stem*, halve the picture twice. A VGG looks at every pixel, and so does our ResNet with a fine stem.
 # - *A stranger*: the judge gets a photograph of somebody else, and may be right by chance. That is the *baseline*.
 
 # %%
 NAMED = "the judge names the person searched for, %"
-NAMES = {"ResNet": "resnet, full", "all removed": "resnet, none_left"}
+NAMES = {"ResNet": "resnet, full"}
 NAMES |= {f"skip-{k} removed": f"resnet, skip_{k}" for k in (1, 2, 4)}
-NAMES |= {"first choice": "resnet, first_choice", "VGG": "vgg, full"}
-NAMES |= {"ResNet, fine stem": "resnet_fine, full", "a stranger": "random_face"}
+NAMES |= {"all removed": "resnet, none_left", "first choice": "resnet, first_choice"}
+NAMES |= {"ResNet, fine stem": "resnet_fine, full", "VGG": "vgg, full"}
+NAMES["a stranger"] = "random_face"
 attacked = {label: f"attacc[orl, {name}]" for label, name in NAMES.items()}
-IN = {"architecture": "ResNet-101", "metric": "attacc"}
 SKIPS = {f"skip-{k} removed": f"Skip-{k} Removed" for k in (1, 2, 4)}
-printed = plots.published("koh2024_table2", {"ResNet": "Full"} | SKIPS, **IN)
+IN = {"architecture": "ResNet-101", "metric": "attacc"}
+printed = plots.published("koh2024_table2", SKIPS | {"ResNet": "Full"}, **IN)
 printed |= plots.published("koh2024_table11", {"VGG": "VGG-16"}, metric="attacc")
 plots.evidence(kept, mine, attacked, published=printed, xlabel=NAMED)
 
 # %%
-whole = attacked["ResNet"]
-lost = [f"{whole} - {attacked[f'skip-{k} removed']}" for k in (1, 2, 4)]
+lost = [f"attacc[orl, resnet, full] - attacc[orl, resnet, skip_{k}]" for k in (1, 2, 4)]
 error = [kept.spread(name) / len(kept) ** 0.5 for name in lost]
 told = text(
     "The attacker loses {:.0f} ± {:.0f} points by the cut of stage 1, {:.0f} ± {:.0f} by "
@@ -343,7 +341,7 @@ told = text(
     *(kept.mean(f"likelihood[orl, resnet, {k}]") for k in ("full", "skip_4")),
 )
 most = max(range(3), key=lambda k: kept.mean(lost[k]))
-gap = kept.mean(f"{whole} - {attacked['VGG']}")
+gap = kept.mean("attacc[orl, resnet, full] - attacc[orl, vgg, full]")
 display(
     told,
     guess_cut.against(CUTS[most if kept.mean(lost[most]) > 3 * error[most] else 3]),
