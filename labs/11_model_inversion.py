@@ -91,8 +91,8 @@ plots.images(
 #
 # $$w^* = \arg\min_w L(w; y, T), \qquad \text{commonly } L(w; y, T) = -\log P_T(y \mid G(w))$$
 #
-# The victim is a ResNet. **Be the attacker.** A slider sets one of the first six $w_i$: it adds one eigenface, or takes it away. Make $L$ as small as you can
-# for person 0. You have three minutes. (Click a slider, then use the arrow keys.)
+# The victim is a ResNet. **Be the attacker.** A slider sets one of the first six $w_i$. Make $L$ as small as you can for person 0. (Click a slider, then
+# use the arrow keys.)
 
 # %%
 body = "tiny" if mine.size == "smoke" else "resnet"
@@ -136,9 +136,6 @@ widgets.explore(turn, start=dict.fromkeys(names, 0), **turns)
 # public photographs.
 
 # %%
-drawings.show("11.generator_inversion")
-
-# %%
 people = torch.arange(min(6, here.people))
 w = torch.zeros(len(people), prior.width, requires_grad=True)
 optimiser, frames, sure = torch.optim.Adam([w], lr=0.1, betas=(0.1, 0.1)), [], []
@@ -149,6 +146,7 @@ for _ in range(51 if profile != "smoke" else 11):
     frames.append(face.detach())
     sure.append(100 * logits.detach().softmax(1)[people, people])
     optimiser.step()
+drawings.show("11.generator_inversion")
 
 # %% [markdown]
 # ### Predict
@@ -183,7 +181,8 @@ display(
 
 # %% [markdown]
 # (The film opens at its end: move the slider.)
-#
+
+# %% [markdown]
 # ## The gradient on its way back
 #
 # Each step needs $\partial L / \partial w$, so the gradient has to travel back through the whole victim. A residual block computes
@@ -333,10 +332,10 @@ plots.evidence(kept, mine, attacked, published=printed, xlabel=NAMED)
 lost = [f"attacc[orl, resnet, full] - attacc[orl, resnet, skip_{k}]" for k in (1, 2, 4)]
 error = [kept.spread(name) / len(kept) ** 0.5 for name in lost]
 told = text(
-    "The attacker loses {:.0f} ± {:.0f} points by the cut of stage 1, {:.0f} ± {:.0f} by "
-    "that of stage 2, and {:.0f} ± {:.0f} by that of stage 4 (mean and its standard "
-    "error; *clearly* means more than three of these). The victim's probability for the "
-    "person is {:.2f} in the whole ResNet, {:.2f} without the last skip connections.",
+    "The attacker loses {:.0f} ± {:.0f} points by the cut of stage 1, {:.0f} ± {:.0f} "
+    "by that of stage 2, and {:.0f} ± {:.0f} by that of stage 4 (mean and its standard "
+    "error; *clearly* means more than three of these). The victim's probability for "
+    "the person is {:.2f} in the whole ResNet, {:.2f} without those of stage 4.",
     *(number for k in range(3) for number in (kept.mean(lost[k]), error[k])),
     *(kept.mean(f"likelihood[orl, resnet, {k}]") for k in ("full", "skip_4")),
 )
@@ -351,12 +350,13 @@ display(
 # %% [markdown]
 # Why would a cut help? Not because the search fails, says the paper (Koh et al., Figure 2): without the skip connections, too, it finds latents of which the victim
 # is nearly sure. They only show the wrong person more often. Compare the probabilities above: is it so here?
-#
+
+# %% [markdown]
 # ### At equal accuracy
 #
-# A network that is worse at its task knows less, and gives less away. So the paper compares networks that are *equally accurate*
-# (Koh et al., Figure 3). The whole network was attacked at several epochs of its training, too. Straight lines between these say what it gives away where it is as
-# accurate as the cut one. The table has the difference, in points: above 0, the cut network gives less away.
+# A network that is worse at its task gives less away. So the paper compares networks of equal accuracy (Koh et al., Figure 3). The whole network was attacked
+# at several epochs, too. Straight lines between these say what it gives away at the cut one's accuracy. The table has the difference, in points: above 0,
+# the cut network gives less.
 
 # %%
 fresh = experiments.load("model_inversion.depth_and_resolution")
@@ -400,13 +400,13 @@ backs = [torch.autograd.grad(losses.poincare(y, people).sum(), x)[0] for y in ou
 gaps = [(one - other).abs().max().item() for one, other in (outputs, backs)]
 text(
     "Branches before: {}. After: {}. Largest difference of the logits {:.0e}, of the "
-    "gradient at the picture {:.0e}. The attack sees one function, so it finds the same.",
+    "gradient at the picture {:.0e}. The attack sees one function, and finds the same.",
     *(models.skip_connections.branches(net) for net in (branched, folded)),
     *gaps,
 )
 
 # %% [markdown]
-# A defence has to change what the network *learned*, so it has to be there in training.
+# A defence has to be there in training.
 #
 # ## Who should judge?
 #
@@ -418,21 +418,18 @@ found = here.inverted(here.network(body))  # all four parts, for all people
 best = found.result.places(here.people)
 judged = found.top1[best]
 guess_you = widgets.predict("Of eight faces, you will name:", 0, 8, "right")
-guess_you
-
-# %%
 game = line_up.LineUp(found.result.images[best], private, judged, seed=seed)
-game
+display(guess_you, game)
 
 # %%
 guess_you.against(sum(game.right) if game.played else float("nan"))
 
 # %% [markdown]
-# (In the notebook, run the last cell again after your game.) Random guessing is right once in six rounds.
-# The faces are blurred, because the generator cannot make sharp ones. Yet the shape of the head, the hairline, or a pair of glasses often remain.
+# (In the notebook, run the last cell again after your game.) Random guessing is right once in six rounds. The faces are blurred, because the generator
+# cannot make sharp ones.
 #
-# To count faces by the hundred, one asks a network. The attack has driven the *victim's* answer up. So the field asks an **evaluation model**: the judge
-# that you met. It has another architecture, and the attacker never sees it.
+# The attack has driven the *victim's* answer up. So the field asks an **evaluation model**: the judge that you met. It has another architecture, and the
+# attacker never sees it.
 
 # %%
 drawings.show("11.three_parties")
@@ -497,8 +494,8 @@ says = "attacc[orl, noise, {}_says]".format
 rows = {"victim": says("target"), "judge": says("judge")}
 chart = plots.evidence(kept, mine, rows, xlabel="noise named as the person, %")
 told = text(
-    "In the {} repeats the victim names {:.0f} of 100 such pictures as the person asked "
-    "for, the judge {:.0f}, and random guessing would name {:.0f}. The judge is right "
+    "In the {} repeats the victim names {:.0f} of 100 such pictures as that person, "
+    "the judge {:.0f}, and random guessing would name {:.0f}. The judge is right "
     "about {:.0f} of 100 photographs, as a copy of it shows that has not seen them.",
     *(len(kept), kept.mean(rows["victim"]), kept.mean(rows["judge"]), 100 / 20),
     kept.mean("acc[orl, judge]"),
@@ -564,8 +561,8 @@ text(
     "By this evidence yes: of 100 faces found in a ResNet, a judge that the attacker "
     "never saw names {:.0f} as the person searched for, and of 100 photographs of "
     "strangers {:.0f}; but the judge learned from the victim's photographs, too. What "
-    "the skip connections of the last stage add depends on the network (points saved by "
-    "their removal at equal accuracy, mean and standard deviation over repeats: {}), "
+    "the skip connections of the last stage add depends on the network (points saved "
+    "by their removal at equal accuracy, mean ± standard deviation over repeats: {}), "
     "and where the saving is largest the cut networks know fewer people; without any, "
     "our ResNet gives away {:.0f}, and a whole one that is as accurate {:.0f}.",
     *(kept.mean(attacked[name]) for name in ("ResNet", "a stranger")),
@@ -595,6 +592,6 @@ widgets.verdicts("11")
 # %% [markdown]
 # ## Read on
 #
-# [The deeper notebook](deeper/11_skip_connections.ipynb) folds a RepVGG by hand, compares networks at equal accuracy stage by stage, and cuts a MaxViT.
+# [The deeper notebook](deeper/11_skip_connections.ipynb) folds a RepVGG, compares networks at equal accuracy stage by stage, and cuts a MaxViT.
 #
 # Lab 12 takes the defender's side: which architecture resists? Struppek et al. 2022 is PPA. Zhang et al. 2020 used the first GAN. Koh et al. 2024, sections 3, 4, 9 and 12, is the paper behind this lab.

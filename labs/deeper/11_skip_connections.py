@@ -61,8 +61,8 @@ SEEN = "the judge names the person searched for, %"
 variants = {"stage 1": "skip_1", "2": "skip_2", "4": "skip_4", "all": "none_left"}
 HALF = ["less than half of it", "half of it or more"]
 guess_task = widgets.choose(
-    "Without any skip connection our ResNet gives less away. How much of the difference "
-    "remains, against a whole one that is as accurate?",
+    "Without any skip connection our ResNet gives less away. How much of the "
+    "difference remains, against a whole one that is as accurate?",
     HALF,
 )
 guess_task
@@ -162,7 +162,8 @@ display(pictures, told, guess_fold.against(right))
 
 # %% [markdown]
 # A defence has to change what the network *learned*. Removing skip connections before training is such a change, folding them afterwards is none.
-#
+
+# %% [markdown]
 # ## Does the loss matter?
 #
 # The negative log-likelihood of eq. 1 compares probabilities. Once the victim is sure, its probability stays near 1. How long is the gradient with respect to
@@ -224,7 +225,8 @@ checks.verify("11.poincare", poincare)
 
 # %% [markdown]
 # A faded gradient need not stop a search: Adam divides each gradient by its own size.
-#
+
+# %% [markdown]
 # ## A Transformer
 #
 # The paper's MaxViT mixes convolutions with attention. Attention averages over patches: without skip connections, block after block makes all patches alike. So
@@ -249,8 +251,8 @@ printed = plots.published("koh2024_table10", SKIPS, metric="attacc")
 chart = plots.evidence(vits, None, names, published=printed, xlabel=SEEN)
 told = text(
     "The cut costs {:.0f} points of task accuracy. The whole MaxViT, where it is as "
-    "accurate, gives {:.0f} of 100 faces away, the cut one {:.0f}. The ViT is right about "
-    "{:.0f} of 100 photographs: too few to ask.",
+    "accurate, gives {:.0f} of 100 faces away, the cut one {:.0f}. The ViT is right "
+    "about {:.0f} of 100 photographs: too few to ask.",
     vits.mean("acc[orl, maxvit] - acc[orl, maxvit_skip_1]"),
     vits.mean("attacc_if_stopped[orl, maxvit_skip_1]"),
     *(vits.mean(name) for name in ("attacc[orl, maxvit_skip_1]", "acc[orl, vit]")),
