@@ -354,8 +354,8 @@ display(
 # %% [markdown]
 # ### At equal accuracy
 #
-# A network that is worse at its task gives less away. So the paper compares networks of equal accuracy (Koh et al., Figure 3). The whole network was attacked
-# at several epochs, too. Straight lines between these say what it gives away at the cut one's accuracy. The table has the difference, in points: above 0,
+# A network worse at its task gives less away. The paper compares networks of equal accuracy (Koh et al., Figure 3). The whole network was attacked
+# at several epochs. Straight lines between these say what it gives away at the cut one's accuracy. The table has the difference, in points: above 0,
 # the cut network gives less.
 
 # %%
