@@ -151,7 +151,7 @@ drawings.show("11.generator_inversion")
 # %% [markdown]
 # ### Predict
 #
-# At `class` the victim will be almost sure of all six; the ten steps at `smoke` are too few. Now a second network is asked, the *judge*. It learned from
+# The ten steps at `smoke` are too few to make the victim sure. Now a second network is asked, the *judge*. It learned from
 # photographs of the same people, and had no part in the search. It may name any private person.
 
 # %%
