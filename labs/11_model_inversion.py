@@ -7,12 +7,12 @@
 # # 11 · Can a face come out of a classifier?
 #
 # A company trains a network to tell its staff apart, and builds it into a door. Somebody copies the network. They have no photograph of the staff.
-# Can they still find out what these people look like?
+# Can they still find out what these people look like? And do the network's *skip connections* help them, as Koh et al. (2024) say?
 #
 # After this lab you can
-# - search for a face, with a classifier and a generator;
-# - say which network may judge the result, and which may not;
-# - tell evidence from appearance in a report about such an attack.
+# - search for a face, with a classifier and a generator (eq. 1);
+# - follow its gradient through a residual block (eq. 2), and remove a skip connection;
+# - say which network may judge the result, and compare two networks fairly.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
@@ -23,14 +23,14 @@
 
 # %% [markdown]
 # *About 75 minutes. You need* lab 01, or to know what a classifier and its logits are. *New words*: **model inversion**, **generator**, **latent**,
-# **eigenfaces**, **evaluation model**, **skip connection**.
+# **eigenfaces**, **skip connection**, **evaluation model**.
 #
 # The faces come from the ORL set: 40 people who were photographed for science around 1993. Fredrikson et al. (2015) showed the first attack of this kind
 # on them. These people agreed to be in a research data set. Never show a reconstruction of a person to somebody who may take it for a photograph.
 
 # %%
 from privlab import compute, experiments, models
-from privlab.attacks.model_inversion import losses
+from privlab.attacks.model_inversion import gradient_flow, losses
 from privlab.course.lab_11 import line_up
 from privlab.experiments.victims import private_people
 from privlab.notebook import checks, drawings, plots, text, widgets
@@ -49,55 +49,54 @@ faces = ""  # "facescrub" or "celeba_people", prepared with data_scripts/prepare
 profile = experiments.profile(profile)
 device = compute.device(device)
 kept = experiments.load("model_inversion.skips")  # what was measured and committed
-# Now your machine trains the lab's networks, and attacks them. The bar says how far it
-# is. Read on meanwhile: the cells below wait until it is done.
 mine = experiments.run("model_inversion.skips", profile, device=device)
 
 # %% [markdown]
 # ## Private people, public people
 #
-# **Model inversion** asks a trained model what its training data look like. Here the model is a classifier, the *victim*. It tells 20 *private* people
+# *Your machine trains the lab's networks now, and attacks them. Read on meanwhile.*
+#
+# **Model inversion** asks a trained model what its training data look like. Here the model is a classifier $T$, the *victim*. It tells 20 *private* people
 # apart (8 at `smoke`). The attacker has a copy of it, with all its weights. They also have photographs of other people, the *public* ones, but of
 # no private person.
+#
+# Many pictures make the victim sure that it sees person 0. Most of them look like no face. So the attacker searches among the pictures $G(w)$ of a
+# **generator**. It turns a few numbers, the **latent** $w$, into a picture. The paper takes a StyleGAN, which was trained for weeks.
+# Ours is made of **eigenfaces** (Turk and Pentland 1991):
+#
+# $$G(w) = \bar x + \sum_{i=1}^{100} w_i \, \sigma_i \, e_i$$
+#
+# Here $\bar x$ is the mean of the public photographs. The $e_i$ are the 100 directions in which these photographs differ most, and $\sigma_i$ is the
+# standard deviation along $e_i$.
 
 # %%
 size = experiments.find("model_inversion.skips").size(mine.size)
 stage = {**size.settings["stage"], **({"faces": faces} if faces else {})}
 here = private_people.People(mine.repeats[0] + seed, **stage, device=device)
 private, public = here.private(here.people), here.split.public[:6].float() / 255
+prior = here.prior
+w = torch.randn(6, prior.width, generator=torch.Generator().manual_seed(seed))
 staff = f"private, of the set {here.faces}"
 plots.images(
-    {staff: private[:6], "public": public},
-    alt="Photographs of six private people, and six public photographs.",
+    {staff: private[:6], "public": public, "random latents": prior.synthesise(w)},
+    alt="Photographs of six private people, six public photographs, and six faces "
+    "from random latents: blurred, and of nobody.",
     captions={staff: [f"person {k}" for k in range(len(private[:6]))]},
 )
 
 # %% [markdown]
 # ## A search by hand
 #
-# Which picture makes the victim sure that it sees person 0? Many do, and most of them look like no face. So the attacker searches among pictures that a
-# **generator** can make. A generator turns a few numbers, the **latent**, into a picture. Strong attackers take a StyleGAN, which was trained for weeks.
-# Yours takes a tenth of a second. It is made of **eigenfaces** (Turk and Pentland 1991):
+# The attacker wants the latent whose picture the victim takes for person $y$ (Koh et al., eq. 1):
 #
-# $$x = \bar x + \sum_{i=1}^{100} w_i \, \sigma_i \, e_i$$
+# $$w^* = \arg\min_w L(w; y, T), \qquad \text{commonly } L(w; y, T) = -\log P_T(y \mid G(w))$$
 #
-# Here $\bar x$ is the mean of the public photographs. The $e_i$ are the 100 directions in which these photographs differ most, and $\sigma_i$ is the
-# standard deviation along $e_i$. The latent is $w$.
+# The victim is a ResNet. **Be the attacker.** A slider sets one of the first six $w_i$. Make $L$ as small as you can for person 0. (Click a slider, then
+# use the arrow keys.)
 
 # %%
-prior = here.prior
-w = torch.randn(6, prior.width, generator=torch.Generator().manual_seed(seed))
-plots.images(
-    {"random latents": prior.synthesise(w)},
-    alt="Six faces from random latents: blurred, and of nobody.",
-)
-
-# %% [markdown]
-# The victim is a VGG, a plain chain of convolutions. **Be the attacker.** A slider sets one of the first six $w_i$: it adds one eigenface, or takes it away.
-# How sure of person 0 can you make the victim in three minutes? (Click a slider, then use the arrow keys.)
-
-# %%
-target = here.network("vgg").model(0)
+body = "tiny" if mine.size == "smoke" else "resnet"
+target = here.network(body).model(0)
 
 
 def turn(**eigenfaces):
@@ -106,7 +105,7 @@ def turn(**eigenfaces):
     face = prior.synthesise(w)
     sure = target(here.normalise(face)).softmax(1)[0]
     first = [f"person {k}: {sure[k]:.0%}" for k in sure.topk(3).indices.tolist()]
-    wanted = f"person 0: {sure[0]:.1%}"
+    wanted = f"person 0: {sure[0]:.1%}, L = {-sure[0].log():.2f}"
     return plots.images(
         {"your face": face},
         smooth=True,
@@ -120,26 +119,21 @@ turns = dict.fromkeys(names, (-3, -1.5, 0, 1.5, 3))
 widgets.explore(turn, start=dict.fromkeys(names, 0), **turns)
 
 # %% [markdown]
-# Now compare your face with the photograph of person 0, at the top. Is it alike? An attacker cannot compare: they have no such photograph.
+# Is your face like the photograph of person 0, at the top? An attacker cannot compare: they have no such photograph.
 #
-# ## A search by gradient
+# ### A search by gradient
 #
-# You turned six numbers. A computer turns all 100, and follows the gradient. The attack is PPA (Struppek et al. 2022), which Koh et al. (2024) use. It has four
-# parts.
+# A computer turns all 100 numbers, and follows the gradient. The attack is PPA (Struppek et al. 2022), which Koh et al. use. It has four parts.
 #
 # 1. **First choice.** Draw 500 random latents, and show the pictures to the victim. Keep the two best for each person.
-# 2. **Search.** Follow the gradient of a loss, back through the victim *and* the generator, into the latent. Each *step* changes the latent a little. Take 50.
-# 3. **Loss.** It is the *Poincaré distance*. Its gradient does not fade when the victim is nearly sure.
-#    [Why not cross-entropy?](deeper/11_a_loss_that_does_not_fade.ipynb)
+# 2. **Search.** Follow the gradient of $L$, back through $T$ *and* $G$, into $w$ (Koh et al., Figure 1). Each *step* changes $w$ a little. Take 50.
+# 3. **Loss.** PPA's $L$ is the *Poincaré distance*. Its gradient does not fade when the victim is nearly sure.
+#    [The deeper notebook](deeper/11_skip_connections.ipynb) writes it.
 # 4. **Last choice.** Show the victim ten *views* of each picture, cuts of slightly different size and place. For each person keep the picture with the highest mean
 #    probability.
-
-# %%
-drawings.show("11.generator_inversion")
-
-# %% [markdown]
-# Parts 2 and 3 are ten lines. Here they run for six people at once, persons 0 to 5. So that you can see faces appear, part 1 is left out: all six
-# searches begin at the mean of the public photographs.
+#
+# Here parts 2 and 3 run for persons 0 to 5 at once. So that you can see faces appear, part 1 is left out: all six searches begin at the mean of the
+# public photographs.
 
 # %%
 people = torch.arange(min(6, here.people))
@@ -152,11 +146,12 @@ for _ in range(51 if profile != "smoke" else 11):
     frames.append(face.detach())
     sure.append(100 * logits.detach().softmax(1)[people, people])
     optimiser.step()
+drawings.show("11.generator_inversion")
 
 # %% [markdown]
 # ### Predict
 #
-# At `class` the victim will be almost sure of all six; the ten steps at `smoke` are too few. Now a second network is asked, the *judge*. It learned from
+# The ten steps at `smoke` are too few to make the victim sure. Now a second network is asked, the *judge*. It learned from
 # photographs of the same people, and had no part in the search. It may name any private person.
 
 # %%
@@ -166,8 +161,7 @@ guess_named = widgets.predict(
 guess_named
 
 # %%
-moments = (0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50)
-shown = [k for k in moments if k < len(frames)]
+shown = [k for k in (0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50) if k < len(frames)]
 named = {k: int(here.judge.score(frames[k], people).top1.sum()) for k in shown}
 
 
@@ -187,41 +181,261 @@ display(
 
 # %% [markdown]
 # (The film opens at its end: move the slider.)
+
+# %% [markdown]
+# ## The gradient on its way back
 #
-# ## Who is it?
+# Each step needs $\partial L / \partial w$, so the gradient has to travel back through the whole victim. A residual block computes
+# $z_{i+1} = z_i + g_i(z_i)$: the branch $g_i$ is a few convolutions, and the summand $z_i$ is a **skip connection**, which leads past them. On the way back the
+# gradient splits at each block (Koh et al., eq. 2):
 #
-# Two networks have answered. Can *you* tell who it is? You get a face that the whole attack found, parts 1 to 4, and photographs of six private people.
-# One of them is the person searched for. The attack has seen none of these photographs.
+# $$\frac{\partial L}{\partial z_i} = \frac{\partial L}{\partial z_{i+1}} + \frac{\partial L}{\partial z_{i+1}} \frac{\partial g_i}{\partial z_i}$$
+#
+# The first part comes through the skip connection. That helps training, and the paper's hypothesis is that it helps the attacker, too.
+#
+# ### Predict
 
 # %%
-found = here.inverted(here.network("vgg"))  # all four parts, for all people
+SKIP, BRANCH = "the part through the skip connection", "the part through the branch"
+guess_part = widgets.choose("At step 0, in most blocks the longer is:", [SKIP, BRANCH])
+display(drawings.show("11.first_skip_cut"), guess_part)
+
+
+# %%
+def flow(model, faces):
+    """A row for each block: the norms of eq. 2, and the error of the equation."""
+    rows = gradient_flow.split(model, faces, people, losses.poincare)
+    table = pd.DataFrame([vars(row) for row in rows]).set_index("block").round(3)
+    return table.assign(error=[f"{row.error:.0e}" for row in rows])
+
+
+def at_step(step):
+    return flow(target, frames[step])
+
+
+longer = at_step(0)["skip"] > at_step(0)["branch"]
+display(widgets.explore(at_step, step=shown))
+guess_part.against(SKIP if longer.mean() > 0.5 else BRANCH)
+
+# %% [markdown]
+# *Arriving* is the norm of $\partial L / \partial z_{i+1}$, *total* that of $\partial L / \partial z_i$, which a second pass measures. *Error* is the norm
+# of skip + branch − total, over *total*: nothing or rounding is left. A *stage* is a group of blocks at one resolution, and `layer4.0` is the first block of stage 4.
+# Where the number of channels changes, the skip connection is a small convolution, a *projection*, and the gradient passes through it.
+#
+# ## Without the skip connections
+#
+# To test the hypothesis, the paper removes the skip connections of one stage, so that its blocks compute $z_{i+1} = g_i(z_i)$. It trains the network anew,
+# with the same settings, and attacks it (section 3.2).
+#
+# ### Exercise 1: remove a skip connection *(difficulty 2, 10 minutes)*
+#
+# Write `remove(block)`: take the skip connection out of a block of timm's ResNet, and return the block. The middle of its `forward(x)` is:
+#
+# ```python
+# shortcut = x
+# x = ...  # the branch: convolutions and BatchNorm of x
+# if self.downsample is not None:
+#     shortcut = self.downsample(shortcut)  # the projection
+# x += shortcut
+# x = self.act2(x)  # a ReLU, which stays
+# ```
+#
+# <details><summary>Hint</summary><code>downsample</code> may be any module, also in a block that has none yet. What has yours to return, so that the sum is the
+# branch alone?</details>
+
+
+# %% tags=["exercise"]
+def remove(block): ...
+
+
+# %% tags=["solution"]
+def remove(block):
+    class Nothing(torch.nn.Module):
+        def forward(self, z):
+            return z.new_zeros(1)  # to a sum of any shape it adds nothing
+
+    block.downsample = Nothing()
+    return block
+
+
+# %%
+removed = checks.verify("11.remove", remove)
+theirs, yours = (here.network(body).model(0) for _ in range(2))
+models.skip_connections.cut(theirs, stage=4)
+if removed.passed:
+    yours.layer4 = torch.nn.Sequential(*map(remove, yours.layer4))
+answers = [network(here.normalise(private)) for network in (yours, theirs)]
+told = "Stage 4 cut by `remove`, and by this book: the logits differ by at most {:.1g}."
+display(removed, text(told, (answers[0] - answers[1]).abs().max()))
+
+# %% [markdown]
+# ### Predict
+#
+# The paper calls a network without the skip connections of stage N *Skip-N removed*. It leaves out stage 3, where the networks lost too much accuracy. And it
+# attacks VGGs, which never had any. Our VGG has as many channels as our ResNet, and the same training.
+
+# %%
+CUTS = ["stage 1", "stage 2", "stage 4", "none of them clearly"]
+guess_cut = widgets.choose("Which cut costs the attacker most here?", CUTS)
+MORE, ALIKE, LESS = "more than a VGG", "as much, within 5 points", "less than a VGG"
+guess_vgg = widgets.choose("The whole ResNet gives away:", [MORE, ALIKE, LESS])
+display(guess_cut, guess_vgg)
+
+# %% [markdown]
+# Choose the stages yourself. A new combination is trained first, which takes some seconds. The table is eq. 2 at the first step. This is one draw of
+# people: trust the dots of the next chart more.
+
+
+# %%
+def cut_and_attack(**boxes):
+    cut = tuple((int(name[-1]), 0) for name, ticked in boxes.items() if ticked)
+    fleet = here.network(body, dict(skips=cut) if cut else {})
+    one = here.inverted(fleet)
+    places = one.result.places(len(people))
+    known = ["judge: yes" if yes else "judge: no" for yes in one.top1[places]]
+    title = f"removed: {', '.join(str(stage) for stage, _ in cut) or 'none'}"
+    line = f"Task accuracy {one.acc:.0f}%, attack accuracy {one.attacc:.0f}%."
+    pictures = plots.images(
+        {"private": private[:6], title: one.result.images[places]},
+        alt=f"Six people, and what was found of them; {title}. {', '.join(known)}.",
+        captions={title: known},
+    )
+    return pictures, widgets.Sentence(line), flow(fleet.model(0), frames[0])
+
+
+boxes = {f"stage_{k}": (False, True) for k in (1, 2, 3, 4)}
+widgets.explore(cut_and_attack, start={"stage_4": True}, **boxes)
+
+# %% [markdown]
+# The *attack accuracy* is the share of the found faces that the judge names as the person searched for. The chart repeats a part of the main table
+# (Koh et al., Table 2), and adds a VGG (Koh et al., Table 11). One dot is a repeat: its own draw of people, with newly trained networks.
+#
+# - *First choice*: what the whole network gives away before the search.
+# - *Fine stem*: a ResNet's first layers, its *stem*, halve the picture twice. A VGG looks at every pixel, and so does our ResNet with a fine stem.
+# - *A stranger*: the judge gets a photograph of somebody else, and may be right by chance. That is the *baseline*.
+
+# %%
+NAMED = "the judge names the person searched for, %"
+NAMES = {"ResNet": "resnet, full"}
+NAMES |= {f"skip-{k} removed": f"resnet, skip_{k}" for k in (1, 2, 4)}
+NAMES |= {"all removed": "resnet, none_left", "first choice": "resnet, first_choice"}
+NAMES |= {"ResNet, fine stem": "resnet_fine, full", "VGG": "vgg, full"}
+NAMES["a stranger"] = "random_face"
+attacked = {label: f"attacc[orl, {name}]" for label, name in NAMES.items()}
+SKIPS = {f"skip-{k} removed": f"Skip-{k} Removed" for k in (1, 2, 4)}
+IN = {"architecture": "ResNet-101", "metric": "attacc"}
+printed = plots.published("koh2024_table2", SKIPS | {"ResNet": "Full"}, **IN)
+printed |= plots.published("koh2024_table11", {"VGG": "VGG-16"}, metric="attacc")
+plots.evidence(kept, mine, attacked, published=printed, xlabel=NAMED)
+
+# %%
+lost = [f"attacc[orl, resnet, full] - attacc[orl, resnet, skip_{k}]" for k in (1, 2, 4)]
+error = [kept.spread(name) / len(kept) ** 0.5 for name in lost]
+told = text(
+    "The attacker loses {:.0f} ± {:.0f} points by the cut of stage 1, {:.0f} ± {:.0f} "
+    "by that of stage 2, and {:.0f} ± {:.0f} by that of stage 4 (mean and its standard "
+    "error; *clearly* means more than three of these). The victim's probability for "
+    "the person is {:.2f} in the whole ResNet, {:.2f} without those of stage 4.",
+    *(number for k in range(3) for number in (kept.mean(lost[k]), error[k])),
+    *(kept.mean(f"likelihood[orl, resnet, {k}]") for k in ("full", "skip_4")),
+)
+most = max(range(3), key=lambda k: kept.mean(lost[k]))
+gap = kept.mean("attacc[orl, resnet, full] - attacc[orl, vgg, full]")
+display(
+    told,
+    guess_cut.against(CUTS[most if kept.mean(lost[most]) > 3 * error[most] else 3]),
+    guess_vgg.against(MORE if gap > 5 else LESS if gap < -5 else ALIKE),
+)
+
+# %% [markdown]
+# Why would a cut help? Not because the search fails, says the paper (Koh et al., Figure 2): without the skip connections, too, it finds latents of which the victim
+# is nearly sure. They only show the wrong person more often. Compare the probabilities above: is it so here?
+
+# %% [markdown]
+# ### At equal accuracy
+#
+# A network worse at its task gives less away. The paper compares networks of equal accuracy (Koh et al., Figure 3). The whole network was attacked
+# at several epochs. Straight lines between these say what it gives away at the cut one's accuracy. The table has the difference, in points: above 0,
+# the cut network gives less.
+
+# %%
+fresh = experiments.load("model_inversion.depth_and_resolution")
+nets = {"10 layers": "resnet_shallow", "18 layers": "resnet"}
+nets |= {"34 layers": "resnet_deep", "18 wide layers": "resnet_wide"}
+nets |= {"DenseNet": "densenet"}
+finer = {"10 layers, 4x4": "resnet_fine_shallow", "18 layers, 4x4": "resnet_fine"}
+finer |= {"34 layers, 4x4": "resnet_fine_deep", "DenseNet, new draws": "densenet"}
+cuts = {"stage 1": "skip_1", "2": "skip_2", "4 (RoLSS)": "skip_4", "all": "none_left"}
+
+
+def saved(evidence, net, cut):
+    name = "attacc_if_stopped[{0}] - attacc[{0}]".format(f"orl, {net}, {cut}")
+    if name in evidence:
+        return f"{evidence.mean(name):+.1f} ± {evidence.spread(name):.1f}"
+    return "being measured"
+
+
+gains = {n: [saved(kept, net, c) for c in cuts.values()] for n, net in nets.items()}
+gains |= {n: [saved(fresh, net, c) for c in cuts.values()] for n, net in finer.items()}
+pd.DataFrame.from_dict(gains, "index", columns=[*cuts]).rename_axis("mean ± sd")
+
+# %% [markdown]
+# *RoLSS* is the paper's name for removing the skip connections of the last stage, as a defence; lab 12 builds it. At 32 pixels the last stage of the networks
+# with 18, 34 and 18 wide layers sees a *single pixel*, where a 3x3 convolution is a 1x1. With 10 layers its only skip connection is a projection. In the
+# rows with 4x4 it sees four by four pixels; these rows are from new draws of people.
+#
+# ### Removed after training?
+#
+# RepVGG trains blocks of three branches, a 3x3 convolution, a 1x1 convolution and a skip connection, each with a BatchNorm (Koh et al., eq. 4). Before it is
+# shipped, each branch becomes a convolution with $\hat W^{(k)} = \frac{\gamma^{(k)}}{\sigma^{(k)}} W^{(k)}$ and
+# $\hat b^{(k)} = \beta^{(k)} - \frac{\mu^{(k)} \gamma^{(k)}}{\sigma^{(k)}}$ (Koh et al., eq. 6). Their sum is one plain convolution,
+# $\hat f_i(z_i) = z_i * \hat W + \hat b$ (Koh et al., eq. 5). The skip connection is gone. Is the leak? The paper says that $\hat f_i = f_i$ (Koh et al., eq. 7).
+
+# %%
+branched = here.network("repvgg").model(0).double()
+folded = models.skip_connections.fold(branched)
+x = private[:6].double().requires_grad_()
+outputs = [net(here.normalise(x)) for net in (branched, folded)]
+backs = [torch.autograd.grad(losses.poincare(y, people).sum(), x)[0] for y in outputs]
+gaps = [(one - other).abs().max().item() for one, other in (outputs, backs)]
+text(
+    "Branches before: {}. After: {}. Largest difference of the logits {:.0e}, of the "
+    "gradient at the picture {:.0e}. The attack sees one function, and finds the same.",
+    *(models.skip_connections.branches(net) for net in (branched, folded)),
+    *gaps,
+)
+
+# %% [markdown]
+# A defence has to be there in training.
+#
+# ## Who should judge?
+#
+# Two networks have answered who is on the found faces. Can *you* tell? You get a face that the whole attack found, parts 1 to 4, and photographs of six private
+# people. One of them is the person searched for. The attack has seen none of these photographs.
+
+# %%
+found = here.inverted(here.network(body))  # all four parts, for all people
 best = found.result.places(here.people)
 judged = found.top1[best]
 guess_you = widgets.predict("Of eight faces, you will name:", 0, 8, "right")
-guess_you
-
-# %%
 game = line_up.LineUp(found.result.images[best], private, judged, seed=seed)
-game
+display(guess_you, game)
 
 # %%
 guess_you.against(sum(game.right) if game.played else float("nan"))
 
 # %% [markdown]
-# (In the notebook, run the last cell again after your game.) Random guessing is right once in six rounds.
-# The faces are blurred, because the generator cannot make sharp ones. Yet the shape of the head, the hairline, or a pair of glasses often remain.
-
-# %% [markdown]
-# ## Who should judge?
+# (In the notebook, run the last cell again after your game.) Random guessing is right once in six rounds. The faces are blurred, because the generator
+# cannot make sharp ones.
 #
-# People are slow, and they disagree. To count faces by the hundred, one asks a network. The attack has driven the *victim's* answer up. So the
-# field asks an **evaluation model**: the judge that you met. It has another architecture, learned from all private photographs, and the attacker never sees it.
+# The attack has driven the *victim's* answer up. So the field asks an **evaluation model**: the judge that you met. It has another architecture, and the
+# attacker never sees it.
 
 # %%
 drawings.show("11.three_parties")
 
 # %% [markdown]
-# ### Exercise 1: why the victim is no judge *(difficulty 2, 12 minutes)*
+# ### Exercise 2: why the victim is no judge *(difficulty 2, 10 minutes)*
 #
 # Write `convince(model, picture, target, steps)`. Change the *pixels* of `picture`, (1, channels, height, width) in [0, 1], until the model is sure that
 # it shows class `target`. Return the new picture. `model` takes pixels and gives logits. There is no generator.
@@ -264,9 +478,7 @@ before = after = torch.rand(1, *private.shape[1:], generator=draw)
 if solved.passed:  # person 3, for the victim
     after = convince(lambda x: target(here.normalise(x)), before, 3, steps=200)
 SAME, CHANCE, NEVER = "nearly always", "as often as by chance", "never"
-guess_noise = widgets.choose(
-    "The judge names the person asked for:", [SAME, CHANCE, NEVER]
-)
+guess_noise = widgets.choose("The judge names that person:", [SAME, CHANCE, NEVER])
 guess_noise
 
 # %%
@@ -278,50 +490,21 @@ noise = plots.images(
     alt=f"Two pictures of noise that look alike. The second: {said}.",
     captions={"noise, before and after": ["", said]},
 )
-NOISE = "attacc[orl, noise, {}]"
-rows = {"victim": NOISE.format("target_says"), "judge": NOISE.format("judge_says")}
-chart = plots.evidence(
-    kept, mine, rows, xlabel="noise named as the person asked for, %"
-)
+says = "attacc[orl, noise, {}_says]".format
+rows = {"victim": says("target"), "judge": says("judge")}
+chart = plots.evidence(kept, mine, rows, xlabel="noise named as the person, %")
 told = text(
-    "In the {} repeats the victim is a ResNet. It names {:.0f} of 100 such pictures "
-    "as the person asked for. If the victim were the judge, noise would count as a "
-    "face. The judge names {:.0f} of 100, and random guessing would name {:.0f}. The "
-    "victim's row has no spread over repeats, so the ledger's usual test is "
-    "inconclusive. An exact test over people decides.",
+    "In the {} repeats the victim names {:.0f} of 100 such pictures as that person, "
+    "the judge {:.0f}, and random guessing would name {:.0f}. The judge is right "
+    "about {:.0f} of 100 photographs, as a copy of it shows that has not seen them.",
     *(len(kept), kept.mean(rows["victim"]), kept.mean(rows["judge"]), 100 / 20),
+    kept.mean("acc[orl, judge]"),
 )
-verdict = CHANCE if kept.mean(rows["judge"]) > 1 else NEVER
 display(noise, chart, told)
-guess_noise.against(verdict)
+guess_noise.against(CHANCE if kept.mean(rows["judge"]) > 1 else NEVER)
 
 # %% [markdown]
-# One dot is a repeat: its own draw of private people, with newly trained networks. Your own run at `smoke` is too small to compare with it.
-#
-# ### Predict
-#
-# The *attack accuracy* is the share of the found faces that the judge names as the person searched for. Random guessing is right once in 20.
-
-# %%
-guess_attack = widgets.predict("Attack accuracy of our VGG:", 0, 100, "%")
-guess_attack
-
-# %%
-rows = {
-    "a face from the victim": "attacc[orl, vgg, full]",
-    "a photograph of a stranger": "attacc[orl, random_face]",
-    "a photograph of the person": "acc[orl, judge]",
-}
-NAMED = "the judge names the person searched for, %"
-display(plots.evidence(kept, mine, rows, xlabel=NAMED))
-guess_attack.against(round(kept.mean("attacc[orl, vgg, full]"), 1))
-
-# %% [markdown]
-# The chart's second row is a *baseline*, a number to compare with: the judge gets a photograph of a stranger, and may be right by chance.
-# The last row says how far we can trust the judge. It has seen all private photographs, so they cannot test it. We train a copy of it
-# without some photographs, and test the copy on these.
-#
-# ### Exercise 2: what counts as evidence? *(difficulty 1, 6 minutes)*
+# ### Exercise 3: what counts as evidence? *(difficulty 1, 6 minutes)*
 #
 # A company had its door attacked, as you did here. Its report says six things.
 #
@@ -347,128 +530,7 @@ evidence = {"b", "c", "e"}
 checks.verify("11.evidence", evidence)
 
 # %% [markdown]
-# ### Exercise 3: how near, and to whom *(difficulty 2, 10 minutes)*
-#
-# PPA has a second measure, in the judge's *features*: the numbers before its last layer. It is the *squared* Euclidean distance from a face to the nearest
-# private photograph *of the person whom it should show*. Write `delta(features, targets, private, labels)`. It gets the features (n, width) of n faces, their
-# targets (n,), the features (m, width) of m private photographs, and who is on each (m,). Return one distance for each face, (n,).
-#
-# <details><summary>Hint</summary><code>torch.cdist</code> gives all distances, not squared. Distances to other people must not win: set them to
-# infinity.</details>
-
-
-# %% tags=["exercise"]
-def delta(features, targets, private, labels): ...
-
-
-# %% tags=["solution"]
-def delta(features, targets, private, labels):
-    distance = torch.cdist(features, private).square()
-    distance[targets[:, None] != labels[None]] = torch.inf
-    return distance.min(1).values
-
-
-# %%
-measured = checks.verify("11.delta", delta)
-measured
-
-# %%
-LAST, meant = models.representations.LAST, found.result.targets
-seen = models.representations.read(here.judge.model, found.result.images)[LAST]
-apart = [float("nan")] * 2  # as long as Exercise 3 is open
-if measured.passed:
-    known = here.judge.features, here.judge.labels
-    both = [delta(seen, who, *known) for who in (meant, (meant + 1) % here.people)]
-    apart = [torch.as_tensor(each).mean().item() for each in both]
-text(
-    "Your measure, on the faces found in your victim: {:.1f} on average to the person "
-    "searched for, {:.1f} to another one. If the first is smaller, the faces are, for "
-    "the judge, nearer to the right person than to somebody else.",
-    *apart,
-)
-
-# %% [markdown]
-# ## Does the architecture matter?
-#
-# Koh et al. (2024) say that it does. A residual block computes $z_{i+1} = z_i + g_i(z_i)$. The summand $z_i$ is a **skip connection**: it leads past the
-# block. The gradient comes back the same way. That helps training. Does it help the attacker, too?
-
-# %%
-drawings.show("11.first_skip_cut")
-
-# %% [markdown]
-# A *stage* is a group of blocks at one resolution. The paper trains ResNets without the skip connections of one stage, and attacks them. It finds
-# that the *last* stage matters most. And it finds that VGG, which has none, resists (Tables 2 and 11).
-#
-# ### Predict
-#
-# Our ResNet has as many channels as our VGG, and the same training. The chart has six rows.
-#
-# - *Fine stem*: the *stem* is a network's first layers. A ResNet's stem halves the picture twice before the first block. A VGG looks at every pixel,
-#   and so does our ResNet with a fine stem.
-# - *Last stage cut*, *all stages cut*: the ResNet without the skip connections of these stages.
-# - *First choice only*: what the ResNet gives away before the search, by part 1 of the attack.
-
-# %%
-MORE, ALIKE, LESS = "more than the VGG", "as much, within 5 points", "less than the VGG"
-guess_resnet = widgets.choose(
-    "How much does the ResNet give away?", [MORE, ALIKE, LESS]
-)
-guess_resnet
-
-# %%
-rows = {
-    "VGG": "vgg, full",
-    "ResNet": "resnet, full",
-    "ResNet, fine stem": "resnet_fine, full",
-    "ResNet, last stage cut": "resnet, skip_4",
-    "ResNet, all stages cut": "resnet, none_left",
-    "ResNet, first choice only": "resnet, first_choice",
-}
-attacked = {label: f"attacc[orl, {name}]" for label, name in rows.items()}
-SKIPS = {"ResNet": "Full", "ResNet, last stage cut": "Skip-4 Removed"}
-printed = plots.published(
-    "koh2024_table2", SKIPS, architecture="ResNet-101", metric="attacc"
-)
-printed |= plots.published("koh2024_table11", {"VGG": "VGG-16"}, metric="attacc")
-plots.evidence(
-    kept,
-    mine,
-    attacked,
-    published=printed,
-    xlabel=NAMED,
-)
-
-# %%
-of = {label: kept.mean(name) for label, name in attacked.items()}
-gap, theirs = of["ResNet"] - of["VGG"], printed["ResNet"] - printed["VGG"]
-told = text(
-    "Of 100 faces the judge names {:.0f} rightly from the VGG, and {:.0f} from the "
-    "ResNet. In the paper, with larger networks and 530 people, {:.0f} and {:.0f}: {}. "
-    "The stem may be part of the difference: with a fine stem our ResNet gives away "
-    "{:.0f}. The first choice alone gives away {:.0f}; the search adds {:.0f}. Without "
-    "the skip connections of the last stage it is {:.0f}. Compare this with the whole "
-    "ResNet and its standard deviation over repeats, {:.0f}. Without any skip "
-    "connection it is {:.0f}. But that network is worse at its task, too: it is right "
-    "about {:.0f}% of new photographs, the whole ResNet about {:.0f}%. A whole ResNet, "
-    "stopped in training where it is as accurate as that, gives away {:.0f}.",
-    *(of["VGG"], of["ResNet"], printed["VGG"], printed["ResNet"]),
-    "the other way round, and why we do not know" if gap * theirs < 0 else "like ours",
-    *(of["ResNet, fine stem"], of["ResNet, first choice only"]),
-    of["ResNet"] - of["ResNet, first choice only"],
-    *(of["ResNet, last stage cut"], kept.spread(attacked["ResNet"])),
-    of["ResNet, all stages cut"],
-    *(kept.mean(f"acc[orl, resnet, {cut}]") for cut in ("none_left", "full")),
-    kept.mean("attacc_if_stopped[orl, resnet, none_left]"),
-)
-display(told)
-guess_resnet.against(MORE if gap > 5 else LESS if gap < -5 else ALIKE)
-
-# %% [markdown]
-# Each repeat draws other people and trains other weights, so the dots of a row differ. The ledger below compares two rows within each repeat, and tests
-# whether chance explains the difference. At `night` training and attack are longer than yours. And our setting is small: twenty people, 32 pixels, eigenfaces.
-#
-# ### Exercise 4: which comparison? *(difficulty 2, 8 minutes)*
+# ### Exercise 4: which comparison? *(difficulty 2, 6 minutes)*
 #
 # You want to know what *skip connections* do. In which of these pairs are skip connections the only difference between the two *architectures*? (How well they
 # learn may differ: that follows from the cut.) Give their letters, such as `pairs = {"a", "b"}`.
@@ -494,37 +556,25 @@ checks.verify("11.pairs", pairs)
 # ## The answer
 
 # %%
-nets = ["resnet", "resnet_deep", "resnet_shallow", "resnet_wide", "densenet"]
-called = ["18 layers", "34 layers", "10 layers", "18 wide layers", "DenseNet"]
-cuts = {"stage 1": "skip_1", "2": "skip_2", "the last": "skip_4", "all": "none_left"}
-
-
-def saved(cut):  # faces of 100, beyond a whole network that is as accurate
-    name = f"attacc_if_stopped[orl, {cut}] - attacc[orl, {cut}]"
-    return f"{kept.mean(name):+.1f} ± {kept.spread(name):.1f}" if name in kept else "…"
-
-
-rows = [[saved(f"{net}, {cut}") for cut in cuts.values()] for net in nets]
-display(pd.DataFrame(rows, called, list(cuts)).rename_axis("saved, mean ± sd"))
-said = ["vgg, full", "random_face", "resnet, none_left"]
+last = [f"{net}: {gain[2]}" for net, gain in gains.items()]
 text(
-    "By this evidence yes: of 100 faces found in a VGG, a judge that the attacker never"
-    " saw names {:.0f} as the person searched for, and of 100 photographs of strangers"
-    " {:.0f}; but the judge learned from the victim's photographs, too. What skips add"
-    " depends on the network: cut at all stages, our ResNet gives away {:.0f}, and a"
-    " whole one, stopped where it is as accurate, {:.0f}; cut at the last stage alone"
-    " it saves {:.0f}; with 34 layers, and in a DenseNet, each cut saves some, but the"
-    " cut networks know fewer people, most of them far fewer; with 10 none certainly"
-    " does.",
-    *(kept.mean(f"attacc[orl, {name}]") for name in said),
+    "By this evidence yes: of 100 faces found in a ResNet, a judge that the attacker "
+    "never saw names {:.0f} as the person searched for, and of 100 photographs of "
+    "strangers {:.0f}; but the judge learned from the victim's photographs, too. What "
+    "the skip connections of the last stage add depends on the network (points saved "
+    "by their removal at equal accuracy, mean ± standard deviation over repeats: {}), "
+    "and where the saving is largest the cut networks know fewer people; without any, "
+    "our ResNet gives away {:.0f}, and a whole one that is as accurate {:.0f}.",
+    *(kept.mean(attacked[name]) for name in ("ResNet", "a stranger")),
+    "; ".join(last),
+    kept.mean(attacked["all removed"]),
     kept.mean("attacc_if_stopped[orl, resnet, none_left]"),
-    kept.mean("attacc_if_stopped[orl, resnet, skip_4] - attacc[orl, resnet, skip_4]"),
 )
 
 # %% [markdown]
 # ## The paper, and here
 #
-# Rows about equations come first. They need no statistics, and belong to [the deeper notebook on RepVGG](deeper/11_repvgg.ipynb). Below them stands what this lab measured.
+# Rows about equations come first, and need no statistics.
 
 # %%
 widgets.verdicts("11")
@@ -534,17 +584,14 @@ widgets.verdicts("11")
 #
 # - A judge that learned from other photographs of the same people, in other light, and names few of these faces. Then the attack found what the
 #   photographs share, and not the person. We did not run this.
-# - The paper's own setting: a ResNet-101, FaceScrub's 530 actors, and a StyleGAN. It has not been run here. At 32 pixels the last
-#   stage of most of our networks sees a single pixel. If its skip connections matter most there, their effect needs depth, resolution or a sharper
-#   generator. With ten layers the last skip is a projection; without its last features
-#   the DenseNet knows a quarter of its people.
+# - The paper's own setting: a ResNet-101, FaceScrub's 530 actors, and a StyleGAN. It has not been run here. If skip connections matter most where the last
+#   stage sees many pixels, or in deep networks, the rows with 4x4 have to show it. Without the features of its last stage the DenseNet knows a quarter of its
+#   people.
 # - More than 40 people. All draws come from the same 40, and they overlap.
 
 # %% [markdown]
 # ## Read on
 #
-# Networks with and without skip connections also differ in how good they are at their *task*. [Cut the stages yourself](deeper/11_skip_connections.ipynb)
-# compares them at equal accuracy. There is more: [networks whose skip connections are folded away](deeper/11_repvgg.ipynb).
+# [The deeper notebook](deeper/11_skip_connections.ipynb) folds a RepVGG, compares networks at equal accuracy stage by stage, and cuts a MaxViT.
 #
-# Lab 12 takes the defender's side: which architecture resists? Struppek et al. 2022 is PPA. Fredrikson et al. 2015 began with these photographs, and Zhang
-# et al. 2020 used the first GAN. Koh et al. 2024, sections 3, 4 and 9, is the paper behind this lab.
+# Lab 12 takes the defender's side: which architecture resists? Struppek et al. 2022 is PPA. Zhang et al. 2020 used the first GAN. Koh et al. 2024, sections 3, 4, 9 and 12, is the paper behind this lab.

@@ -10,7 +10,7 @@ import torch
 from privlab.attacks.membership_inference import signals
 from privlab.course.lab_04.checks import GRADIENTS, adam
 from privlab.course.lab_14 import checks as lab_14
-from privlab.models import morph
+from privlab.models import morph, skip_connections
 from privlab.notebook import checks, kit
 
 
@@ -64,6 +64,11 @@ def poincare(z, t, below=0.0):
     return torch.arccosh(1 + 2 * (u - v).square().sum() / ((1 - u.square().sum()) * (1 - v.square().sum())))
 
 
+def forward_of(block):
+    block.downsample = skip_connections.Scale(0)
+    return block.forward
+
+
 STEM = ["pos_embed", "patch_embed.proj.weight"]
 SAID = [  # exercise, answer, what is said of it; nothing of a right one
     ("00.enough", {*STEM, "head.bias"}, "'head.bias' is not needed"),
@@ -93,6 +98,7 @@ SAID = [  # exercise, answer, what is said of it; nothing of a right one
     ("08.label", {"norm.bias"}, "one number for each class"),
     ("09.variant", morph.STEPS[9], "nothing is taken away"),
     ("09.variant", morph.variant(8, activations="010"), "out of step 9"),
+    ("11.remove", forward_of, "Return the block itself"),
     ("11.convince", lambda m, x, t, n=50: persuade(m, x, t, n, inside=False).clamp(0, 1), ""),
     ("11.convince", partial(persuade, sign=-1), "Mind the sign"),
     ("11.convince", partial(persuade, inside=False), "Outside [0, 1]"),

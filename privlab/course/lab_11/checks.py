@@ -1,14 +1,17 @@
-"""Checks of lab 11: pixels that convince, evidence, the distance to the right person, a comparison, a loss, a branch that is folded."""
+"""Checks of lab 11: a skip that is removed, pixels that convince, evidence, a comparison, a loss, a branch that is folded."""
 
+import copy
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from timm.models.resnet import BasicBlock
+from torch import Tensor, nn
 
-from privlab.attacks.model_inversion import evaluation, losses
+from privlab.attacks.model_inversion import losses
+from privlab.models import skip_connections
 from privlab.notebook.kit import OPEN, a_function, function, in_turn, keeps
 
 # fmt: off
@@ -48,24 +51,80 @@ def _persuaded(answer: Callable[..., Any]) -> Iterator[str]:
 
 convince = in_turn(a_function, _persuaded, keeps(network, PICTURE, TARGETS[0]))
 
-# features and targets of reconstructions, features of photographs and who is on them
-LOGITS = torch.tensor([[0.5, 1, -1], [3, 2, 1], [1, 1, 1], [-2, -1, 2.5], [2.5, 3, 2], [0, 4, 4]])
-PRIVATE = torch.tensor([[0, 0, 0], [4, 1, 0], [1, 5, 2], [2, -3, 1], [-1, 2, 6], [3, 3, 3], [-4, 0.5, 1]])
-PEOPLE = [(LOGITS, torch.tensor([1, 0, 2, 0, 1, 1]), PRIVATE, torch.tensor([0, 1, 0, 2, 1, 1, 0]))]
-delta = function(
-    lambda *given: evaluation.nearest(*given).square(),
-    PEOPLE,
-    {
-        "That is not squared; PPA's measure is the square of the distance.": evaluation.nearest,
-        "You take photographs of anybody, so a good likeness of somebody else counts as a success. The target's own count alone.":
-            lambda f, t, p, y: torch.cdist(f, p).square().amin(1),
-        "The others win, with 0. Their distances have to be so large that they never do.": lambda f, t, p, y: torch.zeros(len(f)),
-        "You take the mean over the photographs. One is enough to say that it looks like the person: the nearest.":
-            lambda f, t, p, y: torch.cdist(f, p).square().masked_fill(t[:, None] != y, torch.nan).nanmean(1),
-    },
-    "One number for each reconstruction: work out by hand how far it is to each photograph of its person.",
-)
+INSIDE = torch.arange(288).mul(0.7).sin().view(2, 4, 6, 6)  # what enters a block
 
+
+def _block(channels: int, stride: int, shortcut: nn.Module | None) -> BasicBlock:
+    """A block of 4 channels to so many, with fixed weights, in eval mode."""
+    block = BasicBlock(4, channels, stride, shortcut).eval()
+    with torch.no_grad():
+        for k, weight in enumerate(block.parameters()):
+            weight.copy_(torch.arange(weight.numel()).add(k).square().mul(0.37).sin().view(weight.shape))
+    return block
+
+
+BLOCKS = {
+    "a block whose skip is the identity": _block(4, 1, None),
+    "a block whose skip is a projection": _block(8, 2, nn.Conv2d(4, 8, 1, 2, bias=False)),
+}
+
+
+def _passes(removed: Callable[..., Any]) -> Callable[..., Any]:
+    """What a block gives after a reader's function."""
+
+    def of(name: str) -> Any:
+        block = removed(copy.deepcopy(BLOCKS[name]))
+        return None if block is None else block(INSIDE)
+
+    return of
+
+
+def _with(shortcut: Callable[[Any], nn.Module | None]) -> Callable[..., Any]:
+    """What a block gives with another shortcut, which `shortcut` makes of the block."""
+
+    def changed(block: Any) -> Any:
+        block.downsample = shortcut(block)
+        return block
+
+    return _passes(changed)
+
+
+def _without(block: Any) -> Any:
+    block.downsample = skip_connections.Scale(0)
+    return block
+
+
+def _no_relu(block: Any) -> Any:
+    block.act2 = nn.Identity()
+    return _without(block)
+
+
+_removed = function(
+    _passes(_without),
+    [(name,) for name in BLOCKS],
+    {
+        "The block is as it was: its input still goes past the branch.": lambda name: BLOCKS[name](INSIDE),
+        "The input itself is still added. It is so where downsample is None, and where it is nn.Identity; yours should add nothing.":
+            _with(lambda block: None),
+        "You scale the skip, and something of it is left.":
+            _with(lambda block: nn.Sequential(block.downsample or nn.Identity(), skip_connections.Scale(0.5))),
+        "The ReLU behind the sum is gone, too. It stays: only the summand goes.": _passes(_no_relu),
+        "You remove the projections alone. A block without one adds its input as it is, and that is a skip, too.":
+            _passes(lambda block: _without(block) if block.downsample is not None else block),
+        "You remove the identities alone. A projection leads past the branch, too.":
+            _passes(lambda block: block if block.downsample is not None else _without(block)),
+        "Only zeros come out, so the branch is gone. Remove the other summand.": lambda name: 0 * _passes(_without)(name),
+    },
+    "Print block(z) and the branch alone, conv1 to bn2, behind a ReLU: they should be equal.",
+)  # fmt: skip
+
+
+def _returns(answer: Callable[..., Any]) -> Iterator[str]:
+    if not isinstance(answer(copy.deepcopy(next(iter(BLOCKS.values())))), nn.Module):
+        yield "Return the block itself: the network goes on with what you return."
+
+
+remove = in_turn(a_function, lambda answer: _removed(_passes(answer)), _returns)
 
 def _poincare(z: Tensor, t: int, length: Callable[[Tensor], Tensor], less: float = 1e-4) -> Tensor:
     """The distance without guards.  less: by what the target's 1 is drawn in."""
