@@ -10,6 +10,7 @@
 # that you were a patient there.
 #
 # After this lab you can
+# - set up the paper's attack: the four-way split, and what the attacking network reads;
 # - attack a model with a threshold and with a network, and choose both as an attacker has to;
 # - say what overfitting has to do with it;
 # - say what a mean accuracy hides about such an attack.
@@ -22,8 +23,8 @@
 # (Measured on two CPU cores.)
 
 # %% [markdown]
-# *About 65 minutes. You need* lab 00, and to know what a classifier and a loss are. *New words*: **victim**, **member**, **attack accuracy**,
-# **overfitting level**, **true-positive rate**, **shadow model**, **balanced accuracy**, **ROC**.
+# *About 75 minutes. You need* lab 00, and to know what a classifier and a loss are. *New words*: **victim**, **member**, **attack accuracy**,
+# **shadow model**, **overfitting level**, **true-positive rate**, **balanced accuracy**, **ROC**.
 
 # %%
 from privlab import compute, data, experiments, models
@@ -35,6 +36,7 @@ from privlab.metrics import roc
 from privlab.notebook import checks, drawings, plots, text, widgets
 
 import numpy as np
+import torch
 from IPython.display import display
 
 # %% tags=["parameters"]
@@ -63,6 +65,59 @@ drawings.show("01.one_question")
 # %% [markdown]
 # The attacker then says "member" or "non-member". The **attack accuracy** is the share of pictures for which that is right. Here half of the pictures
 # are members, so random guessing reaches one half.
+#
+# The attacker does not know what an answer about a member looks like. So they train a **shadow model**: a model like the victim, on pictures of
+# their own. Of this one they know every member.
+
+# %%
+drawings.show("01.who_trains_on_what")
+
+# %% [markdown]
+# ### Exercise 1: the four parts *(difficulty 1, 7 minutes)*
+#
+# Zhang et al. (section 4.1) cut the data set into four parts of one size: training and test pictures of the victim, and the same of the shadow model. Write
+# `split(n, seed)`: the places, from 0 to n - 1, of the four parts in this order. No picture is in two parts, and up to three are left over. The data set may be
+# sorted by class. The same seed draws the same parts.
+#
+# <details><summary>Hint</summary><code>torch.randperm(n, generator=torch.Generator().manual_seed(seed))</code> is an order drawn by a seed.</details>
+
+
+# %% tags=["exercise"]
+def split(n, seed): ...
+
+
+# %% tags=["solution"]
+def split(n, seed):
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+    return order[: n // 4 * 4].chunk(4)
+
+
+# %%
+checks.verify("01.split", split)
+
+# %% [markdown]
+# ### Exercise 2: what the attack reads *(difficulty 1, 7 minutes)*
+#
+# The *network-based* attack of Zhang et al. 2024 (section 3.1.1) reads eleven numbers of a picture: the victim's confidences in ten classes, and one bit that
+# says whether the answer is right. A small network learns on the shadow model's answers what a member looks like. Write `attack_input(logits, labels)`: from
+# (n, 10) raw logits and (n,) labels to (n, 11), the bit last.
+#
+# <details><summary>Hint</summary><code>softmax</code> makes confidences of logits. The answer is the class with the largest of them. <code>torch.cat</code>
+# joins columns.</details>
+
+
+# %% tags=["exercise"]
+def attack_input(logits, labels): ...
+
+
+# %% tags=["solution"]
+def attack_input(logits, labels):
+    right = logits.argmax(1) == labels
+    return torch.cat([logits.softmax(1), right[:, None]], 1)
+
+
+# %%
+checks.verify("01.input", attack_input)
 
 # %%
 family = {"ResNet": "resnet", "Swin": "swin", "ConvNeXt": "convnext"}
@@ -76,8 +131,8 @@ print(f"The victim was trained on {int(members.sum())} of {len(members)} picture
 # %% [markdown]
 # ## Play against the attack
 #
-# You get 20 pictures, of which half are members. In the first ten rounds you see the picture. In the last ten you also see the victim's confidences. An
-# attack plays the same rounds. It never sees a picture, only the confidences and the right class. You will build it later in this lab.
+# You get 20 pictures, of which half are members. In the first ten rounds you see the picture. In the last ten you also see the victim's confidences. The
+# network-based attack plays the same rounds. It never sees a picture, only its eleven numbers. (Tab and Enter work, too. Run the cell below the game after it.)
 #
 # ### Predict
 
@@ -103,9 +158,6 @@ game = member_game.MemberGame(
     photos, labels, logits, classes, members, calls, seed=seed
 )
 game
-
-# %% [markdown]
-# (Tab and Enter work, too. Run the next cell after your game.)
 
 # %%
 played, half = game.played, game.blind
@@ -154,9 +206,7 @@ plots.render(figure, f"Losses; medians: {says}.")
 
 # %%
 above = (losses[~members] > losses[members].median()).double().mean()
-overlap.against(FEW if above < 0.25 else HALF if above < 0.75 else MOST)
-
-# %%
+display(overlap.against(FEW if above < 0.25 else HALF if above < 0.75 else MOST))
 medians = {
     f"{a}, {kind}": f"median_loss[cifar10, {family[a]}, {kind.replace('-', '_')}]"
     for a in ("ResNet", "Swin")
@@ -201,12 +251,11 @@ widgets.explore(look, start, architecture=tuple(answers), loss_below=thresholds)
 levels = {a: f"train_test_gap[cifar10, {family[a]}]" for a in family}
 plots.evidence(kept, mine, levels, xlabel="training accuracy less test accuracy")
 
-# %% [markdown]
+# %% [markdown] tags=["printed"]
 # This difference is the **overfitting level**. It alone makes an attack possible that looks at one bit: the attacker says "member" where the victim
 # names the right class, and "non-member" where it does not.
-
-# %% [markdown] tags=["printed"]
-# ### Exercise 1: what does right or wrong tell? *(difficulty 1, 8 minutes)*
+#
+# ### Exercise 3: what does right or wrong tell? *(difficulty 1, 8 minutes)*
 #
 # A model gets 95% of its training pictures right and 75% of its test pictures. The attacker says "member" if the model is right. They are
 # asked about as many members as non-members. What is their accuracy?
@@ -225,14 +274,9 @@ checks.verify("01.gap_attack", accuracy_of_right_or_wrong)
 # %% [markdown]
 # ## Whose threshold?
 #
-# You moved the threshold with the truth in sight. An attacker does not have it. So they train a **shadow model**: a model like the victim, on pictures of
-# their own. Of this one they know every member.
-
-# %%
-drawings.show("01.who_trains_on_what")
-
-# %% [markdown]
-# ### Exercise 2: an honest attack *(difficulty 2, 15 minutes)*
+# You moved the threshold with the truth in sight. An attacker does not have it. They know the members of the shadow model.
+#
+# ### Exercise 4: an honest attack *(difficulty 2, 15 minutes)*
 #
 # The **balanced accuracy** is the mean of two rates: the share of members that are found, and the share of non-members that are left alone. Write
 # `attack_accuracy(victim_scores, victim_members, shadow_scores, shadow_members)`: the balanced accuracy on the victim of an attacker who chooses the best
@@ -256,14 +300,8 @@ def attack_accuracy(victim_scores, victim_members, shadow_scores, shadow_members
 checks.verify("01.whose_threshold", attack_accuracy)
 
 # %% [markdown]
-# The attack of the game does the same with more numbers. Its input is eleven numbers: the confidences for ten classes, and one bit that says
-# whether the answer is right. A small network learns on the shadow model's answers what a member looks like. This is the *network-based* attack of
-# Zhang et al. 2024.
-
-# %%
-attack
-
-# %% [markdown]
+# The attack of the game does the same with the eleven numbers.
+#
 # ### Predict
 
 # %%
@@ -356,14 +394,12 @@ found = {a: roc.tpr_at(*each, fpr=0.01) for a, (each,) in scores.items()}
 curves = {a: [roc.curve(*each)] for a, (each,) in scores.items()}
 says = ", ".join(f"{rate.value:.0%} of the members of {a}" for a, rate in found.items())
 alt = f"ROC of the loss threshold. At an FPR of 1% it finds {says}."
-plots.roc(curves, mark=(1,), alt=alt)
-
-# %%
+display(plots.roc(curves, mark=(1,), alt=alt))
 rows = {a: f"tpr_at_fpr_0p01[cifar10, {family[a]}, loss_threshold]" for a in family}
 plots.evidence(kept, mine, rows, xlabel="TPR in percent at an FPR of 1%")
 
 # %% [markdown] tags=["printed"]
-# ### Exercise 3: "nobody is at risk" *(difficulty 2, 10 minutes)*
+# ### Exercise 5: "nobody is at risk" *(difficulty 2, 10 minutes)*
 #
 # A hospital reports: "An attack on our model is right about 55% of the people, and random guessing about 50%. So nobody is at risk." Which of
 # these facts speak *against* the conclusion? Give a set of letters, such as `{"a", "b"}`.
@@ -386,10 +422,6 @@ against = {"a", "c", "f"}
 
 # %%
 checks.verify("01.nobody", against)
-
-# %% [markdown]
-# The threshold on the loss has a weakness: it accuses every picture that is easy, member or not. Lab 02 asks whether a picture is *easier than it should
-# be*.
 
 # %% [markdown]
 # ## The answer
@@ -425,5 +457,6 @@ widgets.verdicts("01")
 #
 # ## Read on
 #
-# Lab 02 attacks with many shadow models. Lab 03 asks what a representation knows. Shokri et al. 2017 is the first paper on shadow models. Zhang et al.
+# The threshold on the loss accuses every picture that is easy, member or not. Lab 02 asks whether a picture is *easier than it should be*, and attacks with
+# many shadow models. Lab 03 asks what a representation knows. Shokri et al. 2017 is the first paper on shadow models. Zhang et al.
 # 2024, sections 3.1.1 and 4.2, is the one behind the question.

@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 import torch
 
+from privlab import data
 from privlab.attacks.membership_inference import signals
 from privlab.course.lab_04.checks import GRADIENTS, adam
 from privlab.course.lab_14 import checks as lab_14
@@ -30,6 +31,10 @@ def attack(train=False, shift=lambda: 0, signal=signals.margin, sign=1):
         return sign * (own - mean) / std
 
     return score
+
+
+def drawn(n, seed):
+    return torch.randperm(n, generator=torch.Generator().manual_seed(seed))
 
 
 def listen(model, layer, x, grads=False, off="always"):
@@ -72,6 +77,13 @@ def forward_of(block):
 STEM = ["pos_embed", "patch_embed.proj.weight"]
 SAID = [  # exercise, answer, what is said of it; nothing of a right one
     ("00.enough", {*STEM, "head.bias"}, "'head.bias' is not needed"),
+    ("01.split", lambda n, seed: data.four_way(torch.zeros(n), seed), ""),
+    ("01.split", lambda n, seed: drawn(n, seed).chunk(2), "Yours are 2"),
+    ("01.split", lambda n, seed: (drawn(n, seed) + 1)[: n // 4 * 4].chunk(4), "from 0 to n - 1"),
+    ("01.split", lambda n, seed: [drawn(n, seed + k)[: n // 4] for k in range(4)], "in two of your parts"),
+    ("01.split", lambda n, seed: drawn(n, seed).chunk(4), "11, 11, 11, 9 images"),
+    ("01.split", lambda n, seed: torch.randperm(n)[: n // 4 * 4].chunk(4), "of your own"),
+    ("01.split", lambda n, seed: torch.arange(n)[: n // 4 * 4].chunk(4), "Another seed"),
     ("02.four_bugs", attack(train=True), "wrong mode"),
     ("02.four_bugs", attack(signal=odds), "NaN, infinite"),
     ("02.four_bugs", attack(sign=-1), "The sign is turned"),

@@ -1,12 +1,55 @@
-"""Lab 01: what right or wrong gives away, and who may choose the threshold."""
+"""Lab 01: the four parts, what the attack reads, what right or wrong gives away, and who may choose the threshold."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
+from privlab.attacks.membership_inference import network_based
 from privlab.metrics import roc
-from privlab.notebook.kit import function, number
+from privlab.notebook.kit import OPEN, a_function, function, number
+
+
+def split(answer: Callable) -> Iterator[str]:
+    yield from a_function(answer)
+    with torch.random.fork_rng(devices=[]):
+        drawn = [answer(42, seed) for seed in (0, 0, 1)]
+    if drawn[0] is None:
+        yield OPEN
+    first, again, other = ([torch.as_tensor(part).tolist() for part in parts] for parts in drawn)
+    places = [place for part in first for place in part]
+    if len(first) != 4:
+        yield f"Give four parts: the victim's training and test images, then the shadow model's. Yours are {len(first)}."
+    if not {*places} <= {*range(42)}:
+        yield "Give places in the data set, whole numbers from 0 to n - 1."
+    if len({*places}) < len(places):
+        yield "An image is in two of your parts. Then a non-member is a member, or the attacker holds the victim's images."
+    if {len(part) for part in first} != {10}:
+        yield f"The parts should have one size, n // 4. For n = 42 yours have {', '.join(str(len(part)) for part in first)} images."
+    if first != again:
+        yield "The same seed draws other parts. Give the seed to a generator of your own, so that the split can be had again."
+    if first == other:
+        yield "Another seed draws the same parts. Shuffle by the seed: a set sorted by class would leave parts without a class."
+
+
+# Two images that are named rightly, one of them without much confidence, and one that is not
+LOGITS = torch.linspace(-2, 2, 30).reshape(3, 10).roll(3, 1) * torch.tensor([[3.0], [0.1], [4.0]])
+input = function(
+    lambda logits, labels: network_based.inputs(logits, labels, sort=False),
+    [(LOGITS, torch.tensor([2, 2, 5]))],
+    {
+        "Those are the logits. Confidences are their softmax, and add up to 1.":
+            lambda z, y: torch.cat([z, (z.argmax(1) == y)[:, None]], 1),
+        "Your softmax is over the images. The confidences of one image, over its classes, add up to 1.":
+            lambda z, y: torch.cat([z.softmax(0), (z.argmax(1) == y)[:, None]], 1),
+        "The bit is missing: whether the class with the highest confidence is the label.": lambda z, y: z.softmax(1),
+        "Your last number is the answer. The bit says whether it is the label.":
+            lambda z, y: torch.cat([z.softmax(1), z.argmax(1)[:, None]], 1),
+        "Your bit asks whether the confidence in the label is above a half. An answer may be right with less.":
+            lambda z, y: torch.cat([z.softmax(1), z.softmax(1).gather(1, y[:, None]) > 0.5], 1),
+    },
+    "Ten confidences and then the bit, in a row for each image.",
+)  # fmt: skip
 
 _accuracy = number(
     0.6,
