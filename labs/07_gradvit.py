@@ -17,9 +17,9 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.4 | 1.2 GB |
-# | class | 1.5 | 1.4 GB |
+# | class | 2 | 1.3 GB |
 #
-# (Estimated, on two CPU cores.)
+# (Measured once on two CPU cores.)
 
 # %% [markdown]
 # *About 70 minutes. You need* labs 04 and 05. *New words*: **image prior**, **schedule**, **registration**, **ablation**.
