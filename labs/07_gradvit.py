@@ -107,7 +107,7 @@ checks.verify("07.rows", labels_of)
 #
 # ### Predict
 #
-# Four photographs of four classes, behind the fresh ViT of this lab. Its position embedding has a standard deviation of 1. (Random guessing names 1.6 of the four labels on average.)
+# Four photographs of four classes, behind the fresh ViT of this lab. Its position embedding has a standard deviation of 1. (Random guessing names 1.6 on average.)
 
 # %%
 guess_labels = widgets.predict("Of the four labels, the rule names", 0, 4)
