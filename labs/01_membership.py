@@ -296,7 +296,8 @@ text(
 # %% [markdown]
 # ## Does the architecture matter?
 #
-# Zhang et al. attack a *ResNet* and a *ConvNeXt*, which are made of convolutions, and a *Swin*, a Transformer. All three learned from the same images (Tables 2 and 7).
+# Zhang et al. attack a *ResNet* and a *ConvNeXt*, which are made of convolutions, and a *Swin*, a Transformer. All three learned from the same images, and one shadow model stands behind
+# each attack (Zhang et al., Table 2; Table 7 adds the ConvNeXt).
 #
 # ### Predict
 

@@ -123,8 +123,8 @@ drawings.show("02.keep_matrix")
 # [A deeper notebook](deeper/02_choices.ipynb) says what goes wrong without pairs.
 #
 # Confidences crowd near 0% and 100%. So the attack takes the **margin**, $\varphi = \log \frac{p}{1 - p}$, where $p$ is the confidence in the right class. It is 0
-# at 50%, and has no upper end. Over many networks it is close to a Gaussian. [Another notebook](deeper/02_careless_code.ipynb)
-# has the ways in which code loses it, and an attack with four bugs to mend.
+# at 50%, and has no upper end. Over many networks it is close to a Gaussian. The deeper notebook
+# has a way in which code loses it, too, and an attack with four bugs to mend.
 
 # %%
 in_how_many = members.sum(0).unique().tolist()
@@ -206,7 +206,7 @@ checks.verify("02.log_ratio", log_ratio)
 # ## All pictures
 #
 # Now every network of the fleet is the victim once, for every picture. The AUC, *the probability that a member scores higher than a non-member*, compares two attacks over all
-# pictures. The threshold needed no fleet. The ratio needs six shadow models for each verdict.
+# pictures. The paper prints that of the ratio (Zhang et al., Table 3). The threshold needed no fleet. The ratio needs six shadow models for each verdict.
 #
 # ### Predict
 
@@ -230,7 +230,10 @@ def rows_of(metric):  # for a chart: label -> name of what is measured
 
 
 auc = rows_of("auc")
-plots.evidence(kept, mine, auc, xlabel="AUC (0.5 is random guessing)")
+print_of = {f"ResNet: {RATIO}": "ResNet-50", f"Swin: {RATIO}": "Swin-T"}
+printed = plots.published("zhang2024_table3", print_of, dataset="CIFAR10", metric="auc")
+label = "AUC (0.5 is random guessing)"
+plots.evidence(kept, mine, auc, xlabel=label, published=printed)
 
 
 # %%
@@ -382,7 +385,7 @@ if victim:
 
 # %% [markdown]
 # There are more choices, and there is an attack for few shadow models: see [a deeper notebook](deeper/02_choices.ipynb). Whether a Swin leaks more than a ResNet by this
-# attack is the question of [another](deeper/02_cnn_and_transformer.ipynb). You need neither for what follows.
+# attack is the question of [one of lab 01](deeper/01_same_overfitting.ipynb). You need neither for what follows.
 
 # %% [markdown] tags=["printed"]
 # ### Exercise 3: "shadow models add nothing" *(difficulty 2, 10 minutes)*

@@ -306,7 +306,7 @@ checks.verify("03.clinic", against)
 # %% [markdown]
 # ## Does the architecture matter?
 #
-# The paper says that a Transformer gives more away than a CNN (Table 4). Compare what a probe reads from our two networks. Then compare what *training* has
+# The paper says that a Transformer gives more away than a CNN (Zhang et al., Table 4). Compare what a probe reads from our two networks. Then compare what *training* has
 # changed in each: the accuracy less that of the untrained network.
 #
 # ### Predict
@@ -343,8 +343,8 @@ text(
 )
 
 # %% [markdown]
-# Where in a network is the attribute lost, and when in its training? Two deeper notebooks look: [layer by layer](deeper/03_depth.ipynb), and
-# [epoch by epoch](deeper/03_while_it_learns.ipynb), at the same overfitting too. You do not need them for what follows.
+# Where in a network is the attribute lost, and when in its training? [A deeper notebook](deeper/03_while_it_learns.ipynb) looks epoch by epoch and layer by
+# layer, at the same overfitting too. You do not need it for what follows.
 
 # %% [markdown]
 # ## Narrow it
