@@ -377,12 +377,8 @@ plots.evidence(kept, mine, pairs, xlabel=SEEN)
 # the stage before: a tenth in the paper, one block here.
 
 # %%
-NETS = {
-    "18 layers": "resnet",
-    "34 layers": "resnet_deep",
-    "10 layers": "resnet_shallow",
-    "18 wide layers": "resnet_wide",
-}
+NETS = {"18 layers": "resnet", "34 layers": "resnet_deep"}
+NETS |= {"10 layers": "resnet_shallow", "18 wide layers": "resnet_wide"}
 KINDS = {**{label: kind for kind, label in LABELS.items()}, "RoLSS+": "rolss_plus"}
 
 
