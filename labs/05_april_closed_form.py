@@ -7,12 +7,12 @@
 # # 05 · When is no search needed?
 #
 # A search takes many steps, and it may fail (lab 04). In lab 00 the server solved one linear system, and had the photograph at once.
-# When is there such a system? And what takes it away from the server?
+# When is there such a system? What can stop the server from using it?
 #
 # After this lab you can
 # - check the proof behind APRIL's closed form line by line, and say which change of the network breaks which line;
 # - write Algorithm 1, and say how exact its solution is;
-# - say why a fixed position embedding does not protect by itself, and which property of it does.
+# - say why a fixed position embedding alone does not protect, and which property of it does.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
@@ -63,18 +63,18 @@ def client(architecture, precision=torch.float32, **shape):  # fresh weights
 # ## Theorem 1: what attention gives away
 #
 # Lu et al. 2022 study two designs (APRIL, Figure 1). We begin with **A**, where attention sits directly on the sum of both embeddings. Its sizes are the paper's for CIFAR-10: width 384, four
-# heads, four blocks. The photograph is cut into 16 patches of 8 x 8 pixels. One token more belongs to no patch, the **class token**: the model reads its answer from it. So the input $z$ of the first
+# heads, four blocks. The photograph is cut into 16 patches of 8 x 8 pixels. (The paper prints 4; the code that it names counts the patches of one row, so we take 4 x 4.) One token more belongs to no patch, the **class token**: the model reads its answer from it. The input $z$ of the first
 # attention has 384 rows and 17 columns, one for each token. Attention computes
 #
 # - $q = Qz$, $\;k = Kz$ and $v = Vz$ with three weight matrices (APRIL, eq. 3);
-# - $h_i = \sum_j \mathrm{softmax}_j(q_i^\top k_j/\sqrt d)\,v_j$ in each head (APRIL, eq. 4; it prints the scale outside of the softmax);
+# - $h_i = \sum_j \mathrm{softmax}_j(q_i^\top k_j/\sqrt d)\,v_j$ in each head (APRIL, eq. 4; it prints the scale outside of the softmax, and $qk^\top$, which does not fit the columns of eq. 3);
 # - $a = Wh$ (APRIL, eq. 5).
 
 # %%
 drawings.show("05.two_designs")
 
 # %% [markdown]
-# No server sees these numbers. We look at them to check the proof: a hook keeps $z$, $q$, $k$ and $v$, and autograd gives the gradient of the loss $\ell$ at each.
+# No server sees these numbers. To check the proof, a hook keeps $z$, $q$, $k$ and $v$, and autograd gives the gradient of the loss $\ell$ at each.
 
 # %%
 model = client("a", torch.float64, depth=4)
@@ -104,7 +104,7 @@ dq, dk, dv = at_qkv[0].T.chunk(3)  # (384, 17) each
 #
 # $$\frac{\partial\ell}{\partial z}\, z^\top = Q^\top\frac{\partial\ell}{\partial Q} + K^\top\frac{\partial\ell}{\partial K} + V^\top\frac{\partial\ell}{\partial V} =: b . \qquad\blacksquare$$
 #
-# The server sent the weights out, and got their gradients back. So it knows $b$. (The statement of the theorem prints $\partial\ell/\partial q$ in place of $\partial\ell/\partial Q$, and so does the
+# The server sent the weights out, and got their gradients back. So it knows $b$. The theorem calls $z$ unique, but it is so only if the rank of $\partial\ell/\partial z$ is the number of tokens. (The statement of the theorem prints $\partial\ell/\partial q$ in place of $\partial\ell/\partial Q$, and so does the
 # paper's algorithm. Only the proof's version has the right shape.)
 #
 # ### Exercise 1: the right-hand side *(difficulty 1, 5 minutes)*
@@ -127,7 +127,7 @@ def right_hand_side(weight, gradient):
 checks.verify("05.theorem", right_hand_side)
 
 # %% [markdown]
-# Now tick the proof off. The last column has the norm of the difference of the two sides, over the norm of one. For eq. 6, each of $q$, $k$ and $v$ is computed from its own copy of $z$, so that the gradient
+# Now check the proof. The last column is the relative error. For eq. 6, each of $q$, $k$ and $v$ is computed from its own copy of $z$, so that the gradient
 # at a copy is what comes back through it alone.
 
 # %%
@@ -144,7 +144,7 @@ proof.table(rows[:11])
 # The derivative of a sum by one of its summands is 1. So $\partial\ell/\partial E_\text{pos} = \partial\ell/\partial z$ (APRIL, eq. 9). A *learned* position embedding sends exactly what was missing (APRIL, Theorem 2). For a
 # batch it would be the sum over the images.
 #
-# Backpropagation would hand us one tensor twice. So in the next table we move $z$ a little, and hold the change of the loss against the gradient that was sent.
+# Backpropagation would give the same tensor for both sides, which tests nothing. So we move $z$ a little and compare the change of the loss with the gradient that was sent.
 #
 # ### Exercise 2: Algorithm 1 *(difficulty 2, 12 minutes)*
 #
@@ -171,7 +171,7 @@ def algorithm_1(weight, gradient, dz):
 checks.verify("05.algorithm", algorithm_1)
 
 # %% [markdown]
-# One step is left, from tokens to pixels. The patch embedding is linear, $E_\text{patch} = W_p x$ plus a bias. So the pixels are $x = W_p^+ E_\text{patch}$ (APRIL, eq. 11). Run your attack on what the client
+# One step is left, from tokens to pixels. The patch embedding is linear, $E_\text{patch} = W_p x$ plus a bias (APRIL, eq. 11). So the pixels are $x = W_p^+ E_\text{patch}$ (section 3.3, without a number). Run your attack on what the client
 # sends, and on nothing else. The paper's own pictures are in APRIL, Figure 2.
 
 
@@ -195,7 +195,7 @@ if found is not None:  # once you have written it
 # %% [markdown]
 # ### Predict
 #
-# The whole proof has 15 rows. Change the network in three ways. Which row is the first that fails?
+# The whole proof has 15 rows. Change the network, here with two blocks, in three ways. Which row is the first that fails?
 
 # %%
 WAYS = {
@@ -203,7 +203,8 @@ WAYS = {
     "Patches of 4 pixels, so 65 tokens, and a width of 64": ("A", 4, 64),
     "Patches of 8 pixels, so 192 numbers each, and a width of 128": ("A", 8, 128),
 }
-ROWS = ["eq. 4", "eq. 6", "eq. 7", "eq. 8", "Theorem 1", "Theorem 2", "eq. 11", "none"]
+ROWS = ["eq. 4", "eq. 6", "eq. 7", "eq. 8", "Theorem 1", "Theorem 2"]
+ROWS += ["inverse of eq. 11", "none"]
 bets = {way: widgets.choose(way, ROWS) for way in WAYS}
 display(*bets.values())
 
@@ -241,8 +242,8 @@ text(
 )
 
 # %% [markdown]
-# Put the width below the number of tokens. All equations stay true, and one row fails, because many $z$ solve the system. Is the photograph private then? Lu et al. see solid protection at half
-# the number of patches (APRIL, Figure 5). Move the slider, and watch the picture. [A deeper notebook](deeper/05_width_and_noise.ipynb) measures it, and attacks architecture B.
+# Take patches of 4 x 4 pixels and a width below the 65 tokens. The equations hold, but Theorem 1's row fails: many $z$ solve the system. Below 48, the numbers of a patch, eq. 11 has no
+# inverse either. Lu et al. see solid protection at half the patches (APRIL, Figure 5), here 32. [A deeper notebook](deeper/05_width_and_noise.ipynb) measures it.
 
 # %% [markdown] tags=["printed"]
 # ## How exact is the solution?
@@ -276,7 +277,7 @@ plots.lines(
 )  # fmt: skip
 
 # %% [markdown]
-# The digits are lost on the client. How much of an error reaches the picture depends on $A$. Its **condition number**, the largest singular value over the smallest, bounds the factor by which an error can grow.
+# How much of an error reaches the picture depends on $A$. Its **condition number**, the largest singular value over the smallest, bounds the factor by which an error can grow.
 # The lines are the sizes of the errors, when the client computes in float32, and when it rounds to bfloat16 before it sends. A singular value below a line is lost in the errors.
 #
 # A pseudo-inverse divides by each singular value $s$. Below the errors it would divide noise by almost nothing. So our solver adds a **ridge**: it divides by
@@ -285,7 +286,8 @@ plots.lines(
 # ### Predict
 #
 # A client may add noise before it sends. We state its size by the *norm of the noise over the norm of the gradient*, for each tensor. The server knows this size, and sets its ridge to it.
-# We call an image recognised when its SSIM with the photograph is above 0.5 (lab 04). Where does that end on your photograph? The chart below has more of them (APRIL, Figure 6).
+# We call an image recognised when its SSIM with the photograph is above 0.5 (lab 04). At which noise level do you stop recognising your photograph? The chart below has more of them (APRIL, Figure 6). Below 0.1 of the
+# gradient's norm (Laplacian noise: 0.01), the paper says, noise does not protect. But it compares a *variance* with that norm.
 
 # %%
 levels = (1.0, 0.1, 0.03, 0.01, 0.001)
@@ -328,9 +330,9 @@ plots.evidence_lines(
 #
 # On architecture B, an ordinary ViT, the position gradient is taken *before* the norm and $z$ stands *behind* it. The paper turns to a search there (lab 06). What follows is ours.
 #
-# One layer earlier, a patch $x_i$ enters as $W x_i + b + e_i$, with the position embedding $e_i$. Let $g_i$ be the gradient of $e_i$, the rows of $G$. Then
+# One layer earlier, a patch $x_i$ enters as $W_p x_i + b_p + e_i$, with the position embedding $e_i$. Let $g_i$ be the gradient of $e_i$, the rows of $G$. Then
 #
-# $$\frac{\partial\ell}{\partial W} = \sum_i g_i x_i^\top = G^\top X .$$
+# $$\frac{\partial\ell}{\partial W_p} = \sum_i g_i x_i^\top = G^\top X .$$
 #
 # The client sends the left side and $G$. Only $X$ is unknown, the patches. It does not matter what comes behind the first layer: norms, twelve blocks, any loss, any label. So there is such a system for **every**
 # ViT that cuts the image with one linear layer and adds a learned embedding to each patch. It has one solution if
@@ -363,15 +365,15 @@ plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
 # %% [markdown]
 # ## Take the position gradient away
 #
-# Without the gradient of the position embedding there is neither $A$ nor $G$. So the paper advises to *fix* the embedding (section 4.2): it is drawn once, the
-# server knows it, and nobody trains it. Is the photograph safe then?
+# Without the gradient of the position embedding there is neither $A$ nor $G$. So the paper advises to *fix* the embedding (section 4.2): it is drawn once, and
+# nobody trains it. The paper does not say how; we let the server know it. Is the photograph safe then?
 #
 # The first attention of B multiplies each normed token $\mathrm{LN}(z_t)$ with one matrix, and the client sends its gradient:
 #
 # $$\frac{\partial\ell}{\partial W_{qkv}} = \sum_t (\ldots)_t \; \mathrm{LN}(z_t)^\top .$$
 #
 # Each row of this gradient is a combination of the normed tokens. All these combinations are its **row space** $S$. It has only 17 of 384 dimensions, one for
-# each token, and the server can compute it. So it knows where every token lies: its component outside of $S$ is zero. Now $z_i = W x_i + b + e_i$, and of this only the
+# each token, and the server can compute it. So it knows where every token lies: its component outside of $S$ is zero. Now $z_i = W_p x_i + b_p + e_i$, and of this only the
 # patch $x_i$ is unknown. Outside of $S$ lie 367 dimensions. One of them says nothing, as the norm makes the mean of every token zero. So there are 366 linear
 # equations for the 192 numbers of a patch.
 #
@@ -402,21 +404,21 @@ plots.evidence(kept_fixed, mine_fixed, rows, xlabel="PSNR in dB")
 # %% [markdown]
 # Where float64 gives the photograph and float32 does not, the system is badly conditioned. Where even float64 fails, an equation is *missing*. Which one?
 #
-# Take numbers $a_i$, one for each patch, with $\sum_i a_i = 0$ and $\sum_i a_i e_i = 0$. Combine the tokens with them. Bias and embeddings cancel:
+# Take numbers $c_i$, one for each patch, with $\sum_i c_i = 0$ and $\sum_i c_i e_i = 0$. Combine the tokens with them. Bias and embeddings cancel:
 #
-# $$\sum_i a_i z_i = W d \quad\text{with}\quad d = \sum_i a_i x_i .$$
+# $$\sum_i c_i z_i = W_p d \quad\text{with}\quad d = \sum_i c_i x_i .$$
 #
-# So $Wd$ is a combination of tokens. If you add $d$ to a patch, its token stays among the combinations of tokens, and no equation notices. Such a $d$ is a
+# So $W_p d$ is a combination of tokens. If you add $d$ to a patch, its token stays among the combinations of tokens, and no equation notices. Such a $d$ is a
 # *hidden direction*. Let $E$ have the embeddings as rows, and let $[E\;\mathbf 1]$ have one more column, of ones. A patch of $p \times p$ pixels has $3p^2$ numbers. So each of the $n$ patches has
 #
-# $$h = \min\big(3p^2,\; n - \mathrm{rank}[E\;\mathbf 1]\big)$$
+# $$n_\text{hid} = \min\big(3p^2,\; n - \mathrm{rank}[E\;\mathbf 1]\big)$$
 #
 # hidden directions. [A deeper notebook](deeper/05_rank_rule_proved.ipynb) proves that there are no others, and lets you design an embedding.
 
 # %% [markdown]
 # ### Exercise 3: count them *(difficulty 3, 10 minutes)*
 #
-# The 2-D sinusoid is a function of the row plus a function of the column. So it cannot see a table of numbers $a$ whose rows and columns all sum to zero. How many directions does
+# The 2-D sinusoid is a function of the row plus a function of the column. So it cannot see a table of numbers $c$ whose rows and columns all sum to zero. How many directions does
 # it hide on a grid of `side` x `side` patches, of `patch` pixels a side? Write `hidden_2d(side, patch)`.
 #
 # <details><summary>Hint</summary>Fill all of the table but its last row and its last column as you like. What is left to choose?</details>
@@ -491,7 +493,7 @@ plots.evidence(kept_rank, mine_rank, rows, xlabel="PSNR in dB, from float64")
 # You are the client of architecture B. Set the position embedding, the noise and the number format. The server solves both systems with the ridge for your noise, and with one for noise of 0.01 where yours
 # is smaller. It keeps the best picture. The photograph counts as hidden when this picture is at most 1 dB above the *baseline*, the mean of other photographs.
 #
-# Find two settings that hide it: one with the *learned* embedding and as little noise as possible, one with no noise at all. (Lab 13 asks what a defence costs in accuracy.)
+# Find two settings that hide it: one with the *learned* embedding and as little noise as possible, one with no noise at all.
 
 # %%
 EMBEDDINGS = {"learned": {}, "learned, its gradient withheld": {}}
@@ -573,7 +575,7 @@ widgets.verdicts("05")
 # %% [markdown]
 # ## What would change our mind
 #
-# A photograph that comes back from one gradient behind a low-rank embedding would show that the rule counts too little: it speaks of one system. A search uses all gradients at once; lab 06 tries it. And a fixed embedding that the server does not know takes away all three systems.
+# A photograph that comes back from one gradient behind a low-rank embedding would show that the rule counts too little: it speaks of one system. A search uses all gradients at once; lab 06 tries it. And where the server does not know a fixed embedding, none of the three systems works as it stands.
 
 # %% [markdown]
 # ## Read on

@@ -48,7 +48,7 @@ width, steps = (128, 20) if quick else (384, 40)
 # %% [markdown]
 # ## Which labels? Three rules
 #
-# Row $i$ of the gradient of the last layer's weight is $\frac1N \sum_b (p_{bi} - [y_b = i])\, f_b^\top$. Here $f_b$ are the features of image $b$, and $p_{bi}$ is its probability of class $i$.
+# Row $j$ of the gradient of the last layer's weight is $\frac1N \sum_b (p_{bj} - [y_b = j])\, f_b^\top$. Here $f_b$ are the features of image $b$, and $p_{bj}$ is its probability of class $j$.
 #
 # - `row_minimum` is the rule of lab 07 (equation 2 of the paper). It assumes $N$ *different* labels.
 # - `bias_minimum` does the same with the gradient of the bias.
@@ -110,7 +110,7 @@ for std in STDS.values():
     print(f"std {std:g}: cosine between the features of two images {cosine:.2f}")
 
 # %% [markdown]
-# With a large embedding the class token depends mostly on positions. All images then have nearly the same features, and these have both signs. A row is about $\sum_b (p_{bi} - [y_b = i])$ times *one*
+# With a large embedding the class token depends mostly on positions. All images then have nearly the same features, and these have both signs. Row $j$ is about $\frac1N \sum_b (p_{bj} - [y_b = j])$ times *one*
 # vector. A class that is absent has $+p$ times the lowest number of this vector, which can be further down than the row of a class that is present. The bias does not depend on the features.
 #
 # ### Exercise 1: labels that repeat *(difficulty 2, 10 minutes)*

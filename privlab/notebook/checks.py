@@ -67,13 +67,13 @@ def verify(name: str, answer: object) -> Outcome:
 
     Under PRIVLAB_STRICT=1, where the headless runner has the solutions in place, a wrong answer raises AssertionError.
     """
-    check = of(name)
+    check, cause = of(name), None
     try:
         why = OPEN if answer is None or answer is ... else next(check(answer), "")
     except Exception as error:  # the reader's own function may raise anything; what is no function is of another form than was asked for
-        form = f"Your answer is a {type(answer).__name__}. Give the kind of thing that the exercise asks for; the check stopped"
-        why = f"{'Your code stopped' if callable(answer) else form} with {type(error).__name__}: {error}"
+        form = f"Your answer is a {type(answer).__name__}. Give the kind of thing that the exercise asks for."
+        why, cause = f"Your code stopped with {type(error).__name__}: {error}" if callable(answer) else form, error
     outcome = Outcome(name, why, "" if why else reply(name).get("because", ""))
     if why and os.environ.get("PRIVLAB_STRICT") == "1":
-        raise AssertionError(str(outcome))
+        raise AssertionError(str(outcome)) from cause
     return outcome

@@ -47,8 +47,9 @@ def test_the_bells_are_those_of_the_shadow_models_alone_and_the_ratio_that_of_tw
     [
         ("a", 16, 768, []),  # 5 tokens, 768 numbers a patch
         ("b", 16, 768, ["Theorem 2", "eq. 10"]),  # a norm between the embedding and attention
-        ("a", 8, 64, ["eq. 11"]),  # 17 tokens, 192 numbers a patch
+        ("a", 8, 64, ["inverse of eq. 11"]),  # 17 tokens, 192 numbers a patch
         ("a", 4, 64, ["Theorem 1"]),  # 65 tokens, 48 numbers a patch
+        ("a", 4, 32, ["Theorem 1", "inverse of eq. 11"]),  # the paper's half of the patches
         ("a", 4, 68, []),
     ],
 )
@@ -56,7 +57,8 @@ def test_each_change_of_the_network_breaks_its_own_row_of_the_proof(architecture
     model = models.april.build(architecture, patch_size=patch, width=width, depth=2).double()
     rows = proof.rows(model, TRUTH.double(), torch.tensor([3]))
     assert [row.where for row in rows] == [
-        "eq. 3", "eq. 4", "eq. 5", *["eq. 6"] * 4, *["eq. 7"] * 3, "eq. 8", "Theorem 1", "Theorem 2", "eq. 10", "eq. 11"
+        "eq. 3", "eq. 4", "eq. 5", *["eq. 6"] * 4, *["eq. 7"] * 3, "eq. 8", "Theorem 1", "Theorem 2", "eq. 10",
+        "inverse of eq. 11",
     ]  # fmt: skip
     assert [row.where for row in rows if not row.holds] == fail
     shown = proof.table(rows)
@@ -79,7 +81,7 @@ def test_a_wrong_gradient_shows_in_the_rows_that_it_enters():
     assert fail(leak) == ["∂ℓ/∂k zᵀ ", "∂ℓ/∂z zᵀ ", "z = the p"]
     leak.grads[proof.QKV][64:128] *= -1
     assert fail(leak, summands=seen["summands"][::-1]) == ["Qᵀ ∂ℓ/∂q ", "Vᵀ ∂ℓ/∂v "]
-    assert fail(leak, h=[seen["h"][0] * 2]) == ["h = softm", "a = Wh"]
+    assert fail(leak, h=[seen["h"][0] * 2]) == ["h = v sof", "a = Wh"]
 
 
 def test_a_step_has_the_facts_of_the_papers_network_says_what_is_gone_and_frames_its_image():

@@ -76,7 +76,7 @@ def theorem_1(attn: Any, leak: Leak, seen: dict[str, list[Tensor]]) -> list[Row]
     rank, found = int(torch.linalg.matrix_rank(dz)), (torch.linalg.pinv(dz) @ b).T
     return [
         _row("eq. 3", "q = Qz, k = Kz, v = Vz", torch.cat(seen["qkv"]), torch.cat(seen["made"])),
-        _row("eq. 4", "h = softmax(qᵀk / √d) v, head by head", mixed.flatten(0, 1), h),
+        _row("eq. 4", "h = v softmax(qᵀk / √d)ᵀ, head by head", mixed.flatten(0, 1), h),
         _row("eq. 5", "a = Wh", projected, a),
         _row("eq. 6", "Qᵀ ∂ℓ/∂q = what reaches z through q", products[0], seen["summands"][0]),
         _row("eq. 6", "Kᵀ ∂ℓ/∂k = what reaches z through k", products[1], seen["summands"][1]),
@@ -91,7 +91,7 @@ def theorem_1(attn: Any, leak: Leak, seen: dict[str, list[Tensor]]) -> list[Row]
 
 
 def to_the_pixels(model: Any, image: Tensor, label: Tensor, leak: Leak, z: Tensor) -> list[Row]:
-    """Theorem 2 (equation 9) by differences of the loss, and equations 10 and 11."""
+    """Theorem 2 (equation 9) by differences of the loss, equation 10, and the inverse of equation 11."""
     position, patch, normalised = leak["pos_embed"][0], model.patch_embed.proj, model.normalise(image)
     noise = torch.randn(position.shape, generator=torch.Generator().manual_seed(0), dtype=position.dtype)
     direction = (
@@ -106,7 +106,7 @@ def to_the_pixels(model: Any, image: Tensor, label: Tensor, leak: Leak, z: Tenso
     return [
         Row("Theorem 2", "∂ℓ/∂E_pos = ∂ℓ/∂z by differences (eq. 9)", (apart.abs() / position.norm()).item()),
         _row("eq. 10", "E_patch + E_pos = z", tokens + model.pos_embed[0].detach().T, z),
-        _row("eq. 11", f"x = W_p⁺ E_patch; width {len(W_p)}, {len(pixels)} numbers a patch", again, pixels),
+        _row("inverse of eq. 11", f"x = W_p⁺ E_patch; width {len(W_p)}, {len(pixels)} numbers a patch", again, pixels),
     ]
 
 
