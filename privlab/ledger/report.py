@@ -25,7 +25,8 @@ ICONS = dict(zip(VERDICTS, "✓✗?○…", strict=True))
 
 def printed(claim: Claim) -> str:
     """The paper's numbers, or what it shows in their place, and whether they contradict the claim."""
-    tree, known = parse(claim.compare), {number.name: number.mean for number in claim.numbers}
+    known = {number.name: number.mean for number in claim.numbers}
+    tree = parse(claim.compare) if known else None
     parts = tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]
     denied = known and not all(value(part, known) for part in parts if known.keys() >= {*names(part)})
     told = "; ".join(map(str, claim.numbers)) or claim.printed or "no number in print"
