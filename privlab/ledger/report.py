@@ -25,12 +25,15 @@ ICONS = dict(zip(VERDICTS, "✓✗?○…", strict=True))
 
 def printed(claim: Claim) -> str:
     """The paper's numbers, or what it shows in their place, and whether they contradict the claim."""
-    known = {number.name: number.mean for number in claim.numbers}
-    tree = parse(claim.compare) if known else None
-    parts = tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]
-    denied = known and not all(value(part, known) for part in parts if known.keys() >= {*names(part)})
     told = "; ".join(map(str, claim.numbers)) or claim.printed or "no number in print"
-    return told + ("; these contradict the claim" if denied else "")
+    return told + ("; these contradict the claim" if claim.numbers and _denied(claim) else "")
+
+
+def _denied(claim: Claim) -> bool:
+    """Whether numbers in print contradict the comparison, or a part of it that has to hold and has all its numbers in print."""
+    tree, known = parse(claim.compare), {number.name: number.mean for number in claim.numbers}
+    parts = tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]
+    return not all(value(part, known) for part in parts if known.keys() >= {*names(part)})
 
 
 def verdict(judgement: Judgement) -> str:
