@@ -49,10 +49,7 @@ class Workbench:
 
     def attacked(self, model: nn.Module) -> Attacked:
         """Attack a trained network as the experiments of this lab do, and ask their judge."""
-        here, everybody = self.here, range(self.here.people)
-        best = here.attack.run_once(model.to(here.device), here.prior.to(here.device), everybody, here.seed).best(
-            here.shown
-        )
+        here, best = self.here, self.here.found(model)
         score, places = here.judge.score(best.images, best.targets), best.places(here.people)
         test = here.split.pixels[here.split.test], here.split.labels[here.split.test]
         acc = 100 * training.evaluate(model, test)

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from privlab import data
 from privlab.attacks import model_inversion
@@ -138,12 +138,15 @@ class People:
         fleet = self._trained(zoo_name, changes, self.split.evaluation_keep(), how)
         return evaluation.evaluation_model(fleet, self.split)
 
+    def found(self, model: nn.Module) -> Result:
+        """The pictures that the attack finds in a network, `shown` a person, by a copy of the prior: labs draw with it on the CPU."""
+        parts = torch.arange(self.people).split(self.people if self.people <= 50 else 10)  # in steps, if they are many
+        model, prior = model.to(self.device), copy.deepcopy(self.prior).to(self.device)
+        return search.joined([self.attack.run_once(model, prior, some, self.seed) for some in parts]).best(self.shown)
+
     def inverted(self, fleet: Fleet, at: int | None = None) -> Reconstruction:
         """The attack on a network as it was after epoch `at` (the last if not given)."""
-        parts = torch.arange(self.people).split(self.people if self.people <= 50 else 10)  # in steps, if they are many
-        # a copy, since `to` moves a module itself, and labs draw with this one on the CPU
-        model, prior = fleet.model(0, at).to(self.device), copy.deepcopy(self.prior).to(self.device)
-        best = search.joined([self.attack.run_once(model, prior, some, self.seed) for some in parts]).best(self.shown)
+        best = self.found(fleet.model(0, at))
         score, first = (self.judge.score(x, best.targets) for x in (best.images, best.first))
         acc, likelihood = 100 * fleet.right(0, self.split.test, at), best.likelihood.mean().item()
         delta, top1 = score.delta.mean().item(), score.top1
