@@ -12,15 +12,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from privlab.attacks.gradient_inversion.closed_form.vit import QKV, folded, pixels, projection
 from privlab.course.lab_05.experiments import difference
 from privlab.leak import Leak, observe
 from privlab.notebook.plots import Picture
 from privlab.notebook.verdicts import CELL, TABLE
 
-HOLDS = (
-    1e-4  # relative error: float64 leaves 1e-16 to 1e-6 where the two sides agree; where they do not it is 3e-3 or more
-)
-QKV = "blocks.0.attn.qkv.weight"
+HOLDS = 1e-4  # relative error; in float64 at most 1e-6 where two sides agree, at least 3e-3 where they do not
 COLUMNS = {"paper": "6em", "two sides": "auto", "relative error": "6em"}
 
 
@@ -94,32 +92,26 @@ def to_the_pixels(model: Any, image: Tensor, label: Tensor, leak: Leak, z: Tenso
     """Theorem 2 (equation 9) by differences of the loss, equation 10, and the inverse of equation 11."""
     position, patch, normalised = leak["pos_embed"][0], model.patch_embed.proj, model.normalise(image)
     noise = torch.randn(position.shape, generator=torch.Generator().manual_seed(0), dtype=position.dtype)
-    direction = (
-        position / position.norm() + noise / noise.norm()
-    )  # along the gradient alone a missing part would go unseen
+    # along the gradient alone a missing part would go unseen
+    direction = position / position.norm() + noise / noise.norm()
     apart = difference(model, image, label, direction) - (position * direction).sum()
-    embedded = model.patch_embed(normalised)[0].detach().T  # (width, patches)
-    tokens = torch.cat([model.cls_token[0].detach().T, embedded], 1)  # (width, tokens)
-    W_p = patch.weight.detach().flatten(1)  # (width, patch pixels)
-    pixels = F.unfold(normalised, patch.kernel_size, stride=patch.stride)[0]  # (patch pixels, patches)
-    again = torch.linalg.pinv(W_p) @ (embedded - patch.bias.detach()[:, None])
+    embedded = model.patch_embed(normalised)[0].detach()  # (patches, width)
+    tokens = torch.cat([model.cls_token[0].detach(), embedded]).T  # (width, tokens)
+    numbers = F.unfold(normalised, patch.kernel_size, stride=patch.stride)[0]  # (patch pixels, patches)
+    inverse = f"x = W_p⁺ E_patch; width {len(projection(model)[0])}, {len(numbers)} numbers a patch"
     return [
         Row("Theorem 2", "∂ℓ/∂E_pos = ∂ℓ/∂z by differences (eq. 9)", (apart.abs() / position.norm()).item()),
         _row("eq. 10", "E_patch + E_pos = z", tokens + model.pos_embed[0].detach().T, z),
-        _row("inverse of eq. 11", f"x = W_p⁺ E_patch; width {len(W_p)}, {len(pixels)} numbers a patch", again, pixels),
+        _row("inverse of eq. 11", inverse, pixels(model, embedded).T, numbers),
     ]
 
 
 def solved(model: Any, leak: Leak) -> Tensor:
     """Algorithm 1 with the position embedding's gradient as the one at z, then equations 10 and 11; the image, not clamped."""
-    weight, patch = model.blocks[0].attn.qkv.weight.detach(), model.patch_embed.proj
+    weight = model.blocks[0].attn.qkv.weight.detach()
     z = torch.linalg.pinv(leak["pos_embed"][0].T) @ (weight.T @ leak[QKV])  # (tokens, width)
-    tokens = z - model.pos_embed[0].detach()  # the first is the class token
-    embedded = tokens[1:] - patch.bias.detach()  # (patches, width)
-    pixels = torch.linalg.pinv(patch.weight.detach().flatten(1)) @ embedded.T  # (patch pixels, patches)
-    return leak.normalise.inverse(
-        F.fold(pixels[None], model.patch_embed.img_size, patch.kernel_size, stride=patch.stride)
-    )
+    tokens = z - model.pos_embed[0].detach()
+    return folded(pixels(model, tokens[1:]), model, leak)  # the first is the class token
 
 
 def table(rows: Sequence[Row]) -> Picture:
