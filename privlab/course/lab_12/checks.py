@@ -14,7 +14,7 @@ from privlab.attacks.model_inversion import losses
 from privlab.defences.regularisers import divergence
 from privlab.metrics import tradeoff
 from privlab.models import skip_connections
-from privlab.notebook.kit import function, in_turn, keeps
+from privlab.notebook.kit import a_function, function, in_turn, keeps
 
 # fmt: off
 RESNET, DENSENET = "a ResNet with four stages", "a DenseNet with three"
@@ -60,14 +60,13 @@ _rolss = function(
             _logits(partial(_cut, which=lambda stages: stages[-2:-1])),
         "You scale the skips, and something of them is left. That is SSF; RoLSS removes them.": _logits(partial(_cut, k=0.2)),
         "Stage 4 is the last of this ResNet. A network with three stages has another: ask `stages`.":
-            lambda name: _logits(partial(_cut, which=lambda stages: [4]))(name),
+            _logits(partial(_cut, which=lambda stages: [4])),
     },
     "Print stages(model) before and after: only the last one should be missing. Then return the model.",
 )
 
 
-def rolss(answer: Any) -> Any:
-    return _rolss(_logits(answer) if callable(answer) else answer)
+rolss = in_turn(a_function, lambda answer: _rolss(_logits(answer)))
 
 
 def _course(two_stages: Callable[..., Any]) -> Callable[[int, int], Any]:
@@ -121,9 +120,7 @@ _tts = function(
 )
 
 
-def tts(answer: Any) -> Any:
-    return _tts(_course(answer) if callable(answer) else answer)
-
+tts = in_turn(a_function, lambda answer: _tts(_course(answer)))
 
 Pair = tuple[float, float]  # task accuracy, attack accuracy
 
