@@ -25,8 +25,8 @@ class Table:
     A new file begins with the rows of the book's, each with its date: what is not measured again stays.
     """
 
-    def __init__(self, path: Path, device: str = "cpu") -> None:
-        self.path, self.device, self.today = path, device, date.today().isoformat()
+    def __init__(self, path: Path) -> None:
+        self.path, self.today = path, date.today().isoformat()
         book = BASELINES / path.name
         held = json.loads((path if path.exists() else book).read_text()) if path.exists() or book.exists() else {}
         self.rows: list[dict] = [{"date": held["date"]} | row for row in held.get("rows", [])]
@@ -78,7 +78,7 @@ class Table:
         return median(run["others"] for run in runs) <= QUIET
 
     def _save(self) -> None:
-        content = dict(date=self.today, machine=measured_on.about(self.device), rows=self.rows, runs=self.runs)
+        content = dict(date=self.today, machine=measured_on.about("cpu"), rows=self.rows, runs=self.runs)
         write_atomic(self.path, json.dumps(content, indent=1).encode())
 
 
