@@ -1,7 +1,5 @@
 """What this machine gives a process: cores, memory, a device."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -3,8 +3,6 @@
 Files are written whole or not at all, so the next job goes on from those that a killed one left. A run counts only after `finish()`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

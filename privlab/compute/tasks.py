@@ -1,7 +1,5 @@
 """Many tasks on this machine's cores or on a Dask cluster; what a death cut short is done again, and goes on from its checkpoint."""
 
-from __future__ import annotations
-
 import math
 import os
 import threading
@@ -9,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
@@ -111,17 +110,19 @@ def on_cluster(address: str, calls: Sequence[Any]) -> Iterator[Any]:
     By Dask itself: joblib's backend for it waits for ever for a task whose workers died too often (1.6.0).
     Raises ConnectionError that says what is missing; BrokenProcessPool for such a task, when all others have ended.
     """
+    opened = ExitStack()
     try:
         from distributed import Client, as_completed
 
-        client = Client(address, timeout=10, set_as_default=False)
+        client = opened.enter_context(Client(address, timeout=10, set_as_default=False))
         client.wait_for_workers(1, timeout=30)  # of a cluster whose workers died, until they are there again
     except (ImportError, OSError, TypeError, ValueError) as error:
+        opened.close()
         raise ConnectionError(
             f"cluster={address!r} does not answer ({type(error).__name__}); install the extra (pip install -e '.[cluster]'), start "
             f"`dask scheduler --host 127.0.0.1` and `dask worker {address} --nthreads 1`, and give the address that the scheduler prints"
         ) from error
-    with client:
+    with opened:
         futures = [client.submit(attempt, *given, pure=False) for attempt, given, _ in calls]
         for future in as_completed(futures, loop=client.loop):
             if future.status == "finished":
