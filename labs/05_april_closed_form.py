@@ -198,15 +198,16 @@ if found is not None:  # once you have written it
 # The whole proof has 15 rows. Change the network, here with two blocks, in three ways. Which row is the first that fails?
 
 # %%
-WAYS = {
-    "Architecture B instead of A": ("B", 8, 384),
-    "Patches of 4 pixels, so 65 tokens, and a width of 64": ("A", 4, 64),
-    "Patches of 8 pixels, so 192 numbers each, and a width of 128": ("A", 8, 128),
-}
 ROWS = ["eq. 4", "eq. 6", "eq. 7", "eq. 8", "Theorem 1", "Theorem 2"]
 ROWS += ["inverse of eq. 11", "none"]
-bets = {way: widgets.choose(way, ROWS) for way in WAYS}
-display(*bets.values())
+bets = [
+    widgets.choose("Architecture B instead of A", ROWS),
+    widgets.choose("Patches of 4 pixels, so 65 tokens, and a width of 64", ROWS),
+    widgets.choose(
+        "Patches of 8 pixels, so 192 numbers each, and a width of 128", ROWS
+    ),
+]
+display(*bets)
 
 
 # %%
@@ -227,11 +228,12 @@ controls["width"] = (32, 40, 48, 56, 64, 68, 128, 192, 384)
 widgets.explore(proof_at, start=dict(width=384), **controls)
 
 # %%
-for way, (architecture, patch, width) in WAYS.items():
+networks = [("B", 8, 384), ("A", 4, 64), ("A", 8, 128)]
+for bet, (architecture, patch, width) in zip(bets, networks, strict=True):
     changed = client(architecture.lower(), torch.float64, patch_size=patch, width=width)
     tried = proof.rows(changed, photo.double(), label)
     failed = [row.where for row in tried if not row.holds]
-    display(text("*{}.* {}", way, bets[way].against([*failed, "none"][0])))
+    display(text("*{}.* {}", bet.question, bet.against([*failed, "none"][0])))
 theorems = experiments.load("april_closed_form.theorems")
 text(
     "On {} fresh networks and photographs the error is at most {:.0e} in eq. 8, and "
