@@ -11,7 +11,7 @@ from privlab import metrics
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.leak import Leak, observe
 from privlab.models import april
-from privlab.notebook.kit import a_function, function
+from privlab.notebook.kit import function
 
 # fmt: off
 LAYERS = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
@@ -43,12 +43,17 @@ GROUPS = {"stem": ["pos_embed", "proj"], "attention": ["qkv"], "mlp": ["fc1", "f
 FEWEST = (17 + 3 * 8 * 8) * 224  # numbers that solve for an image: (positions + pixels of a patch) x width
 
 
-def _sums(size: Callable[[Tensor], Tensor], end: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+def _sums(size: Callable[[Tensor], Tensor], end: Callable[[Tensor], Tensor]) -> Callable[..., dict[str, Tensor]]:
     """Of the sizes of each part's tensors.  end: what is made of the sums."""
-    return lambda grads, groups: end(torch.tensor([sum(size(grads[name]).item() for name in part) for part in groups.values()]))
+
+    def of(grads: dict[str, Tensor], groups: dict[str, list[str]]) -> dict[str, Tensor]:
+        sums = torch.stack([torch.stack([size(grads[name]) for name in part]).sum() for part in groups.values()])
+        return dict(zip(groups, end(sums), strict=True))
+
+    return of
 
 
-_of_all = function(
+share = function(
     _sums(lambda g: g.square().sum(), lambda sums: sums / sums.sum()),
     [(GRADS, GROUPS)],
     {
@@ -58,17 +63,8 @@ _of_all = function(
             _sums(lambda g: g.square().sum(), lambda sums: (sums / sums.sum()).sqrt()),
     },
     "Give a dict, each part -> a fraction: the squares of all numbers of the part, over those of all numbers there are.",
+    then=lambda shares: [float(shares[part]) for part in GROUPS],
 )
-
-
-def share(answer: Any) -> Iterator[str]:
-    yield from a_function(answer)
-
-    def listed(grads: dict[str, Tensor], groups: dict[str, list[str]]) -> Any:
-        shares = answer(grads, groups)
-        return None if shares is None else [float(shares[part]) for part in groups]
-
-    yield from _of_all(listed)
 
 
 def _client() -> tuple[Any, Leak, Tensor]:
