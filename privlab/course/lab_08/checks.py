@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
@@ -43,24 +44,20 @@ GROUPS = {"stem": ["pos_embed", "proj"], "attention": ["qkv"], "mlp": ["fc1", "f
 FEWEST = (17 + 3 * 8 * 8) * 224  # numbers that solve for an image: (positions + pixels of a patch) x width
 
 
-def _sums(size: Callable[[Tensor], Tensor], end: Callable[[Tensor], Tensor]) -> Callable[..., dict[str, Tensor]]:
-    """Of the sizes of each part's tensors.  end: what is made of the sums."""
-
-    def of(grads: dict[str, Tensor], groups: dict[str, list[str]]) -> dict[str, Tensor]:
-        sums = torch.stack([torch.stack([size(grads[name]) for name in part]).sum() for part in groups.values()])
-        return dict(zip(groups, end(sums), strict=True))
-
-    return of
+def _shares(grads: dict, groups: dict, size: Callable = lambda g: g.square().sum()) -> dict[str, Tensor]:
+    sums = torch.tensor([sum(size(grads[name]) for name in part) for part in groups.values()])
+    return dict(zip(groups, sums / sums.sum(), strict=True))
 
 
 share = function(
-    _sums(lambda g: g.square().sum(), lambda sums: sums / sums.sum()),
+    _shares,
     [(GRADS, GROUPS)],
     {
-        "Those are the squared norms; divide by their sum.": _sums(lambda g: g.square().sum(), lambda sums: sums),
-        "You added norms. Lengths do not add up, their squares do (Pythagoras).": _sums(torch.norm, lambda sums: sums / sums.sum()),
+        "Those are the squared norms; divide by their sum.":
+            lambda grads, groups: {part: 105 * x for part, x in _shares(grads, groups).items()},
+        "You added norms. Lengths do not add up, their squares do (Pythagoras).": partial(_shares, size=torch.norm),
         "Those are shares of the *length*; they sum to more than 1. Leave the root out.":
-            _sums(lambda g: g.square().sum(), lambda sums: (sums / sums.sum()).sqrt()),
+            lambda grads, groups: {part: x.sqrt() for part, x in _shares(grads, groups).items()},
     },
     "Give a dict, each part -> a fraction: the squares of all numbers of the part, over those of all numbers there are.",
     then=lambda shares: [float(shares[part]) for part in GROUPS],

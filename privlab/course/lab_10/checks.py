@@ -33,7 +33,6 @@ _blocks = function(
     [(pattern,) for pattern in reversed(PATTERNS)],
     {
         'All three are there whatever the pattern says. (The text "0" counts as true: compare with "1".)': lambda p: _block("111"),
-        "The pattern is read the other way round: the first digit belongs to the first convolution.": lambda p: _block(p[::-1]),
         "The third activation stands behind the addition; yours stands on the branch, before it.": partial(_block, on_branch=True),
         "You add x itself; the shortcut may change it (where the stride does), so add shortcut(x).": partial(_block, add=torch.clone),
     },

@@ -72,10 +72,9 @@ cheapest = function(
     [(ROWS, 20.0), (GAINS, 14.0), (EQUAL, 18.0), (ROWS, 10.0)],
     {
         "One that stays just *at* `level` holds, too.": partial(_cheapest, holds=operator.lt),
-        "Your comparison is turned: those at or *below* `level` hold.": partial(_cheapest, holds=operator.ge),
         "Yours leaves the attacker least, whatever it costs. The cost comes first in a pair.": partial(_cheapest, by=lambda row: row[1]),
         "You dropped the sign of the cost. Below 0 the task gains.": partial(_cheapest, by=lambda row: abs(row[0])),
         "Of some that cost the same, take the one that leaves the attacker less.": partial(_cheapest, by=lambda row: row[0]),
     },
-    "Which hold, and which of these costs least? Where none holds, give None; `min` can be told so with `default`.",
+    "Those at or *below* `level` hold: which of these costs least? Where none holds, give None; `min` can be told so with `default`.",
 )
