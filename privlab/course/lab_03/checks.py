@@ -65,7 +65,6 @@ skill = function(
     {
         "Your majority guess looks at the truth. The attacker knows what is common in their auxiliary set; take it from there.":
             lambda said, truth, auxiliary: _skill(said, truth, of=truth),
-        "That is the accuracy.": lambda said, truth, auxiliary: (said == truth).double().mean(),
         "That is accuracy less the majority guess's. Divide by how much there is to win, 1 - m.":
             lambda said, truth, auxiliary: ((said == truth).double() - (auxiliary.mode().values == truth).double()).mean(),
     },

@@ -13,7 +13,6 @@ noise = function(
         "That divides by the count; a sum of n squares grows with n, its root with sqrt(n).":
             lambda g, relative: relative * g.norm() / g.numel(),
         "That is the variance; give the standard deviation.": lambda g, relative: (relative * g.norm()) ** 2 / g.numel(),
-        "A gradient whose numbers are all the same does not vary, yet it has a norm: use that.": lambda g, relative: relative * g.std(),
     },
     "What is the squared norm of the whole noise, and how many numbers share it?",
 )  # fmt: skip
@@ -51,8 +50,6 @@ theorem = function(
     {
         "That is the transpose: the transposed weight stands on the left, its gradient on the right.": lambda w, g: g.T @ w,
         "That is the part of q alone: sum over query, key and value.": lambda w, g: w[:3].T @ g[:3],
-        "Transpose the weights: eq. 8 has the transposed Q in front of its gradient.":
-            lambda w, g: sum(W @ dW for W, dW in zip(w.chunk(3), g.chunk(3), strict=True)),
     },
     "b is (width, width). Write it out for the query alone first: the transposed Q times its gradient.",
 )  # fmt: skip

@@ -128,16 +128,12 @@ def registration(answer: Callable) -> Iterator[str]:
         yield "The gradient reaches the consensus only, and pushes it: each member would be driven *away*. Detach the other one, or none."
 
 
-def _step(J: Tensor, r: Tensor, added: Tensor | float) -> Tensor:
-    return torch.linalg.solve(J.T @ J + added, -J.T @ r)
-
-
 damped = function(
-    lambda J, r, damping: _step(J, r, damping * torch.eye(J.shape[1])),
+    lambda J, r, damping: torch.linalg.solve(J.T @ J + damping * torch.eye(J.shape[1]), -J.T @ r),
     [(_random(n, m).double() - 0.5, _random(n, seed=1).double(), d) for n, m, d in ((3, 3, 0.5), (5, 2, 0.3), (2, 4, 0.1))],
     {
-        "You forgot the damping: where J hardly moves in some direction that step is as long as you like.": lambda J, r, d: _step(J, r, 0),
-        "You added the damping to every number of J^T J, and it belongs on the diagonal alone: damping times the identity.": _step,
+        "You added the damping to every number of J^T J, and it belongs on the diagonal alone: damping times the identity.":
+            lambda J, r, damping: torch.linalg.solve(J.T @ J + damping, -J.T @ r),
     },
     "J^T J has as many rows as there are unknowns. Put your step into the equation: what is left over?",
 )  # fmt: skip

@@ -53,8 +53,6 @@ share = function(
     _shares,
     [(GRADS, GROUPS)],
     {
-        "Those are the squared norms; divide by their sum.":
-            lambda grads, groups: {part: 105 * x for part, x in _shares(grads, groups).items()},
         "You added norms. Lengths do not add up, their squares do (Pythagoras).": partial(_shares, size=torch.norm),
         "Those are shares of the *length*; they sum to more than 1. Leave the root out.":
             lambda grads, groups: {part: x.sqrt() for part, x in _shares(grads, groups).items()},

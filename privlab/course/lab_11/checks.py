@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -56,30 +57,24 @@ IDENTITY, PROJECTION = _body.layer1[1], _body.layer2[0]  # what their skips are
 INSIDE = torch.arange(288).mul(0.7).sin().view(2, 4, 6, 6)  # what enters a block
 
 
-def _with(**parts: nn.Module | None) -> Callable[[Any], Any]:
-    """A function that puts these in the place of a block's parts of that name."""
-
-    def changed(block: Any) -> Any:
-        for name, part in parts.items():
-            setattr(block, name, part)
-        return block
-
-    return changed
+def _with(block: Any, **parts: nn.Module | None) -> Any:
+    """The block, with these in the place of its own parts of that name."""
+    for name, part in parts.items():
+        setattr(block, name, part)
+    return block
 
 
-_without = _with(downsample=Scale(0))
+_without = partial(_with, downsample=Scale(0))
 _removed = function(
     _without,
     [(IDENTITY,), (PROJECTION,)],
     {
-        "The block is as it was: its input still goes past the branch.": _with(),
+        "The block is as it was: its input still goes past the branch.": _with,
         "The input itself is still added. It is so where downsample is None, and where it is nn.Identity; yours should add nothing.":
-            _with(downsample=None),
-        "The ReLU behind the sum is gone, too. It stays: only the summand goes.": _with(downsample=Scale(0), act2=nn.Identity()),
+            partial(_with, downsample=None),
+        "The ReLU behind the sum is gone, too. It stays: only the summand goes.": partial(_without, act2=nn.Identity()),
         "You remove the projections alone. A block without one adds its input as it is, and that is a skip, too.":
             lambda block: block if block.downsample is None else _without(block),
-        "You remove the identities alone. A projection leads past the branch, too.":
-            lambda block: _without(block) if block.downsample is None else block,
     },
     "Print block(z) and the branch alone, conv1 to bn2, behind a ReLU: they should be equal.",
     then=lambda block: block(INSIDE),
