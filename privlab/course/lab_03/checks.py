@@ -22,7 +22,8 @@ _values = function(
     {
         "That is what leaves the layer. Asked for is what enters it: register_forward_pre_hook.":
             lambda model, layer, x: model(x) if layer == "head" else model[0](x),
-        "For the layer 'body' it should be x itself. Do you look at the argument `layer`?": lambda model, layer, x: model[:2](x),
+        "For the layer 'body' it should be x itself. Do you look at the argument `layer`?":
+            lambda model, layer, x: model[:2](x),
     },
     "A pre-hook is given a tuple of inputs: give back what is in it. And leave the model in eval mode.",
 )  # fmt: skip

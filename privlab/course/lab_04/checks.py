@@ -55,7 +55,7 @@ label = function(
         _rows(0, [0.02, 0.03, 0.02, 0.90, 0.03], [1.0, -4.0, 0.5, -0.5, 1.0, 0.5]),  # sure of a wrong class
     ],
     {
-        "The smallest row sum is iDLG's rule, right behind a ReLU. It needs features that sum to more than 0.":
+        "The smallest row sum is iDLG's rule, right behind a ReLU. Where features sum to less than 0, every row's sum turns its sign.":
             lambda rows: rows.sum(1).argmin(),
         "The row with the smallest number is GradViT's rule. It fails where the victim is sure of a wrong class.":
             lambda rows: rows.amin(1).argmin(),

@@ -136,7 +136,8 @@ _folded = function(
     _fold,
     [LAYER],
     {
-        "eps is forgotten: the norm divides by the root of var + eps.": lambda w, m, v, g, b, eps: _fold(w, m, v, g, b, 0.0),
+        "eps is forgotten: the norm divides by the root of var + eps.":
+            lambda w, m, v, g, b, eps: _fold(w, m, v, g, b, 0.0),
         "You divide by the variance; the norm divides by its root, the standard deviation.":
             lambda w, m, v, g, b, eps: _fold(w, m, (v + eps).square(), g, b, 0.0),
         "You scale along the columns of the kernel: a bare product goes by the last dimension. There is a scale for each output channel.":

@@ -63,7 +63,8 @@ tts = function(
             lambda model, train, cut, full, epochs: [full, 0, epochs],
         "You cut after all training. The network has to learn without the skips, too: the cut stands between the two calls.":
             lambda model, train, cut, full, epochs: [full, epochs - full, 0],
-        "Nothing is cut, so the network keeps its skips.": lambda model, train, cut, full, epochs: [full, epochs - full],
+        "Nothing is cut, so the network keeps its skips.":
+            lambda model, train, cut, full, epochs: [full, epochs - full],
     },
     "Train, cut, train on, and return the model: three calls, which change the model in place.",
 )
