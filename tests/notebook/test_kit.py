@@ -11,6 +11,7 @@ ROOT = kit.function(lambda x: x**0.5, [(4.0,), (0.0,)], SLIPS, "Look at 4.")
 SQUARE = kit.function(torch.square, [(torch.arange(12.0),)], {}, "Multiply.")
 ROWS = {"a": 3.0, "b": 1.0, "c": 2.0}
 LOW = kit.function(lambda rows: {n for n in rows if rows[n] < 3}, [(ROWS,), ({},)], {"all of them": set}, "Below 3.")
+ORDERLY = kit.function(lambda kind, rows: [kind(name) for name in rows], [(str, ROWS)], {}, "Any order.", then=sorted)
 KEPT = kit.in_turn(LOW, kit.keeps(ROWS, torch.ones(2)))
 
 
@@ -30,6 +31,9 @@ KEPT = kit.in_turn(LOW, kit.keeps(ROWS, torch.ones(2)))
         (LOW, lambda rows: ["b", "c", "c"][: len(rows)], "it should be ['b', 'c'], and yours gives ['b', 'c', 'c']"),
         (LOW, lambda rows: {n for n in rows if n != "a"} | {"d"}, "'d' should not be among them. Below 3."),
         (LOW, lambda rows: {n for n in rows if n == "b"}, "'c' is missing. Below 3."),
+        (ORDERLY, lambda kind, rows: "bca", ""),
+        (ORDERLY, lambda kind, rows: "abd", "For (str, {'a': 3.0, 'b': 1.0, 'c': 2.0}) 'd' should not be among them. Any order."),
+        (ORDERLY, lambda kind, rows: None, kit.OPEN),
         (KEPT, lambda rows, *_: [n for n in rows if rows[n] < 3], ""),
         (KEPT, lambda rows, *x: [n for n in rows if rows[n] < 3] if not x else x[0].zero_(), "Your function changes"),
     ],

@@ -42,11 +42,8 @@ input = function(
             lambda z, y: torch.cat([z, (z.argmax(1) == y)[:, None]], 1),
         "Your softmax is over the images. The confidences of one image, over its classes, add up to 1.":
             lambda z, y: torch.cat([z.softmax(0), (z.argmax(1) == y)[:, None]], 1),
-        "The bit is missing: whether the class with the highest confidence is the label.": lambda z, y: z.softmax(1),
         "Your last number is the answer. The bit says whether it is the label.":
             lambda z, y: torch.cat([z.softmax(1), z.argmax(1)[:, None]], 1),
-        "Your bit asks whether the confidence in the label is above a half. An answer may be right with less.":
-            lambda z, y: torch.cat([z.softmax(1), z.softmax(1).gather(1, y[:, None]) > 0.5], 1),
     },
     "Ten confidences and then the bit, in a row for each image.",
 )  # fmt: skip
@@ -86,8 +83,6 @@ whose_threshold = function(
             lambda v, vm, s, sm: roc.accuracy(v, vm, roc.best_threshold(v, vm)),
         "That is plain accuracy. Balanced accuracy is the mean of two rates: members found, and non-members left alone.":
             lambda v, vm, s, sm: ((v >= roc.best_threshold(s, sm)) == vm).double().mean(),
-        "That is the share of members found. The share of the non-members that are left alone counts as much.":
-            lambda v, vm, s, sm: (v[vm] >= roc.best_threshold(s, sm)).double().mean(),
         "A score *at* the threshold means \"member\", too, and where all scores are equal that is every one of them.":
             lambda v, vm, s, sm: roc.accuracy(v, vm, roc.best_threshold(s, sm) + 1e-6),
     },

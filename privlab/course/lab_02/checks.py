@@ -28,7 +28,6 @@ log_ratio = function(
             lambda v, a, b: _ratio(v, a, b, correction=0),
         "Your Gaussians are all of the same height. A narrow one is higher: 1 / std stands before the exponential.":
             lambda v, a, b: _ratio(v, a, b) + (a.std() / b.std()).log(),
-        "That is the ratio itself. Its logarithm is asked for.": lambda v, a, b: _ratio(v, a, b).exp(),
         "Right, but for a victim far out, where a density is 0, and its logarithm lost. Let no density appear: stay with the logarithms.":
             lambda v, a, b: _ratio(v, a, b) if v < 60 else torch.nan,
     },

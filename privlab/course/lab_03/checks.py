@@ -1,40 +1,37 @@
 """Lab 03: a hook that comes off, and what a probe does better than a guess."""
 
 import contextlib
+import copy
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
 
-from privlab.notebook.kit import a_function, function
+from privlab.notebook.kit import function
 
-
-def _small() -> nn.Sequential:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        body, norm, head = nn.Sequential(nn.Linear(4, 3), nn.ReLU()), nn.BatchNorm1d(3), nn.Linear(3, 2)
-    norm.get_buffer("running_mean").add_(1)  # so that the head sees something else than the body gives
-    return nn.Sequential(OrderedDict(body=body, norm=norm, head=head)).eval()
-
-
-X, MODEL = torch.linspace(-1, 2, 20).reshape(5, 4), _small()
+with torch.random.fork_rng(devices=[]):
+    torch.manual_seed(0)
+    _body, _norm, _head = nn.Sequential(nn.Linear(4, 3), nn.ReLU()), nn.BatchNorm1d(3), nn.Linear(3, 2)
+_norm.get_buffer("running_mean").add_(1)  # so that the head sees something else than the body gives
+MODEL = nn.Sequential(OrderedDict(body=_body, norm=_norm, head=_head)).eval()
+X = torch.linspace(-1, 2, 20).reshape(5, 4)
 _values = function(
-    lambda layer, x: MODEL[:2](x) if layer == "head" else x,
-    [("head", X), ("body", X)],
+    lambda model, layer, x: model[:2](x) if layer == "head" else x,
+    [(MODEL, "head", X), (MODEL, "body", X)],
     {
         "That is what leaves the layer. Asked for is what enters it: register_forward_pre_hook.":
-            lambda layer, x: MODEL(x) if layer == "head" else MODEL[0](x),
-        "For the layer 'body' it should be x itself. Do you look at the argument `layer`?": lambda layer, x: MODEL[:2](x),
+            lambda model, layer, x: model(x) if layer == "head" else model[0](x),
+        "For the layer 'body' it should be x itself. Do you look at the argument `layer`?":
+            lambda model, layer, x: model[:2](x),
     },
     "A pre-hook is given a tuple of inputs: give back what is in it. And leave the model in eval mode.",
 )  # fmt: skip
 
 
 def entering(answer: Callable) -> Iterator[str]:
-    yield from a_function(answer)
-    yield from _values(lambda layer, x: answer(_small(), layer, x))
-    model = _small()
+    yield from _values(answer)
+    model = copy.deepcopy(MODEL)
     value = answer(model, "head", X.clone())
     if _hooks(model):
         yield "Your hook is still there after the call: it is called at every pass from now on. Call remove() on the handle."
@@ -69,7 +66,6 @@ skill = function(
     {
         "Your majority guess looks at the truth. The attacker knows what is common in their auxiliary set; take it from there.":
             lambda said, truth, auxiliary: _skill(said, truth, of=truth),
-        "That is the accuracy.": lambda said, truth, auxiliary: (said == truth).double().mean(),
         "That is accuracy less the majority guess's. Divide by how much there is to win, 1 - m.":
             lambda said, truth, auxiliary: ((said == truth).double() - (auxiliary.mode().values == truth).double()).mean(),
     },

@@ -33,8 +33,6 @@ cosine = function(
             lambda m, t: 1 - _distance(m, t),
         "That is the mean of one cosine a layer: a tiny layer counts as much as the largest. Sum over all layers before you divide.":
             lambda m, t: sum(_distance({n: m[n]}, {n: t[n]}) for n in m) / len(m),
-        "That is the squared distance, as in DLG. It grows with the client's update, whose length does not say what is in the image.":
-            lambda m, t: sum((m[n] - t[n]).square().sum() for n in m),
         "You took the layers in the order in which they lie in each dict. Here the orders differ: go by name.":
             lambda m, t: _distance(m, dict(zip(m, t.values(), strict=True))),
     },
@@ -59,8 +57,6 @@ label = function(
     {
         "The smallest row sum is iDLG's rule, right behind a ReLU. Where features sum to less than 0, every row's sum turns its sign.":
             lambda rows: rows.sum(1).argmin(),
-        "Behind a fresh LayerNorm the features sum to 0, and every row with them. Measure a row by something that does not cancel.":
-            lambda rows: rows.sum(1).abs().argmax(),
         "The row with the smallest number is GradViT's rule. It fails where the victim is sure of a wrong class.":
             lambda rows: rows.amin(1).argmin(),
     },
@@ -68,14 +64,14 @@ label = function(
 )  # fmt: skip
 
 
-def adam(gradients: list[float], signed: bool, corrected: bool = True, eps: float = 1e-8) -> list[float]:
+def adam(gradients: list[float], signed: bool, corrected: bool = True) -> list[float]:
     """The lengths |step| / lr of Adam's steps for one pixel (Kingma & Ba 2015).  corrected: m and v, for beginning at 0."""
     m, v, lengths = 0.0, 0.0, []
     for t, g in enumerate(gradients, start=1):
         g = math.copysign(1.0, g) if signed else g
         m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
         share_m, share_v = (1 - 0.9**t, 1 - 0.999**t) if corrected else (1, 1)
-        lengths.append(abs(m) / share_m / (math.sqrt(v / share_v) + eps))
+        lengths.append(abs(m) / share_m / (math.sqrt(v / share_v) + 1e-8))
     return lengths
 
 
@@ -89,8 +85,6 @@ sign = function(
             lambda g, signed: [1.0] * len(g) if signed else adam(g, False),
         "Your first step has length 3.16, and should have 1: m and v begin at 0. Divide them by 1 - 0.9^t and 1 - 0.999^t, t from 1.":
             lambda g, signed: adam(g, signed, corrected=False),
-        "Your eps is missing: where the gradient is as small as it is, 1e-8, it halves the step.":
-            lambda g, signed: adam(g, signed, eps=0.0),
     },
     "Go through it by hand: m, v, both corrected, then m over (root of v, plus eps). A sign comes before both.",
 )  # fmt: skip

@@ -13,7 +13,6 @@ noise = function(
         "That divides by the count; a sum of n squares grows with n, its root with sqrt(n).":
             lambda g, relative: relative * g.norm() / g.numel(),
         "That is the variance; give the standard deviation.": lambda g, relative: (relative * g.norm()) ** 2 / g.numel(),
-        "A gradient whose numbers are all the same does not vary, yet it has a norm: use that.": lambda g, relative: relative * g.std(),
     },
     "What is the squared norm of the whole noise, and how many numbers share it?",
 )  # fmt: skip
@@ -36,18 +35,6 @@ design = function(
     "[E 1] hides patches - rank[E 1] directions; you need k, at the largest rank of E.",
 )
 
-QKV, DQKV = torch.randn(2, 3, 3, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-theorem = function(
-    lambda weight, gradient: weight.T @ gradient,
-    [(QKV.flatten(0, 1), DQKV.flatten(0, 1))],  # (3 width, width)
-    {
-        "That is the transpose: the transposed weight stands on the left, its gradient on the right.": lambda w, g: g.T @ w,
-        "That is the part of q alone: sum over query, key and value.": lambda w, g: w[:3].T @ g[:3],
-        "Transpose the weights: eq. 8 has the transposed Q in front of its gradient.": lambda w, g: (QKV @ DQKV).sum(0),
-    },
-    "b is (width, width). Write it out for the query alone first: the transposed Q times its gradient.",
-)  # fmt: skip
-
 
 def _attention(width: int, tokens: int) -> tuple[torch.Tensor, ...]:
     """The stacked weights of an attention, their gradients, and the gradient at its input; columns are tokens."""
@@ -57,16 +44,21 @@ def _attention(width: int, tokens: int) -> tuple[torch.Tensor, ...]:
     return weight.flatten(0, 1), torch.cat(dqkv) @ z.T, sum(W.T @ dq for W, dq in zip(weight, dqkv, strict=True))
 
 
+theorem = function(
+    lambda weight, gradient: weight.T @ gradient,
+    [_attention(3, 3)[:2]],
+    {
+        "That is the transpose: the transposed weight stands on the left, its gradient on the right.": lambda w, g: g.T @ w,
+        "That is the part of q alone: sum over query, key and value.": lambda w, g: w[:3].T @ g[:3],
+    },
+    "b is (width, width). Write it out for the query alone first: the transposed Q times its gradient.",
+)  # fmt: skip
 algorithm = function(
     lambda weight, gradient, dz: (torch.linalg.pinv(dz) @ weight.T @ gradient).T,
     [_attention(6, 3), _attention(8, 5)],
     {
         "That is the transpose of z, (tokens, width): the last line of Algorithm 1 is missing.":
             lambda weight, gradient, dz: torch.linalg.pinv(dz) @ weight.T @ gradient,
-        "That multiplies by the transposed A. Its pseudo-inverse undoes A: torch.linalg.pinv.":
-            lambda weight, gradient, dz: (dz.T @ weight.T @ gradient).T,
-        "That is b. One step is left: solve A z^T = b with the pseudo-inverse of A.":
-            lambda weight, gradient, dz: weight.T @ gradient,
         "Your b has the part of Q alone; add those of K and V.":
             lambda weight, gradient, dz: (torch.linalg.pinv(dz) @ weight[: len(dz)].T @ gradient[: len(dz)]).T,
     },

@@ -54,7 +54,6 @@ april = function(
     _april,
     [(*_two_gradients(), 2.0)],
     {
-        "You left alpha out.": lambda mine, theirs, alpha: _april(mine, theirs, 1.0),
         "Your cosine is over all gradients. APRIL's is that of pos_embed's alone.":
             lambda mine, theirs, alpha: _april(mine, theirs, alpha, objectives.cosine_distance) - alpha,
     },

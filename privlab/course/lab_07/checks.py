@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from privlab.attacks.gradient_inversion import Term
+from privlab.attacks.gradient_inversion import Term, label_recovery
 from privlab.attacks.gradient_inversion.priors import PatchJoints, Registration
-from privlab.notebook.kit import OPEN, a_function, function
+from privlab.leak import Leak
+from privlab.notebook.kit import OPEN, function
 
 
 def _random(*shape: int, seed: int = 7) -> Tensor:
@@ -32,8 +32,12 @@ joints = function(
             lambda x, p: (x[:, :, p:] - x[:, :, :-p]).norm() + (x[..., p:] - x[..., :-p]).norm(),
         "You took one norm of all joints together. Take one a joint, then add.":
             lambda x, p: torch.hypot(*(jump.norm() for jump in _jumps(x, p))),
+        "You added up squares. Take the norm of each jump, which is the root of its sum of squares.":
+            lambda x, p: sum(jump.square().sum() for jump in _jumps(x, p)),
+        "You have the joints between rows of patches alone. Those between columns are missing.":
+            lambda x, p: PatchJoints((p, x.shape[3]))(x),
     },
-    "Joints lie between rows of patches and between columns. For each take the norm of the jump, not its square; then add.",
+    "Joints lie between rows of patches and between columns. For each take the norm of the jump over the whole batch; then add.",
 )  # fmt: skip
 
 
@@ -64,18 +68,8 @@ def stages(answer: dict) -> Iterator[str]:
     yield from _factors(partial(_factor, answer))
 
 
-def _in_order(answer: Callable) -> Callable:
-    """The same labels whatever order they come in."""
-
-    def ordered(gradient: Tensor, batch: int) -> Any:
-        labels = answer(gradient, batch)
-        return labels if labels is None else sorted(labels)
-
-    return ordered
-
-
-_rows = function(
-    lambda g, batch: sorted(g.amin(1).argsort()[:batch]),
+rows = function(
+    lambda g, batch: g.amin(1).argsort()[:batch],
     [
         # classes 1 and 3 are present; class 2 has the smallest sum, and class 1 the two smallest numbers
         (torch.tensor([[0.3, 0.1, 0.2], [0.9, -0.8, -0.7], [-0.3, -0.3, -0.3], [0.5, 0.2, -0.6], [0.1, 0.2, 0.4]]), 2),
@@ -83,33 +77,24 @@ _rows = function(
     ],
     {
         "You summed each row, and what is far below zero in one place can cancel. Eq. 2 takes the *minimum* of each row.":
-            lambda g, batch: sorted(g.sum(1).argsort()[:batch]),
+            lambda g, batch: g.sum(1).argsort()[:batch],
         "You took the minimum over the classes, so you name features. A class is a row: take the minimum along the features.":
-            lambda g, batch: sorted(g.amin(0).argsort()[:batch]),
+            lambda g, batch: g.amin(0).argsort()[:batch],
         "You named the largest first. The factor of a class that is present is negative, so the smallest minimum comes first.":
-            lambda g, batch: sorted(g.amin(1).argsort(descending=True)[:batch]),
-        "You took the smallest numbers of the whole matrix, and several can stand in one row. Eq. 2 takes one number a row first.":
-            lambda g, batch: sorted(g.flatten().argsort()[:batch] // g.shape[1]),
+            lambda g, batch: g.amin(1).argsort(descending=True)[:batch],
     },
     "One number a class: the minimum of its row. The classes with the smallest of them are the labels.",
+    then=sorted,
 )  # fmt: skip
 
 
-def rows(answer: Callable) -> Iterator[str]:
-    yield from a_function(answer)
-    yield from _rows(_in_order(answer))
+def _counts(gradient: Tensor, batch: int) -> Tensor:
+    head = nn.Linear(1, 1, device="meta")  # the rule reads no weights
+    return label_recovery.bias_counts(head, Leak({"bias": gradient}, batch, (3, 32, 32)))
 
 
-def _pulls(gradient: Tensor, batch: int, pull: float) -> list[int]:
-    left, found = gradient.double(), []
-    for _ in range(batch):
-        found.append(int(left.argmin()))
-        left[found[-1]] += pull
-    return sorted(found)
-
-
-_counts = function(
-    lambda g, batch: _pulls(g, batch, 1 / batch),  # as label_recovery.bias_counts
+counts = function(
+    _counts,
     [
         (torch.tensor([0.26, 0.24 - 2 / 3, 0.25, 0.25 - 1 / 3]), 3),  # mean probability of a class less its share
         (torch.tensor([0.25 - 4 / 4, 0.25, 0.25, 0.25]), 4),
@@ -118,22 +103,15 @@ _counts = function(
     ],
     {
         "You took the smallest numbers, each class once. A class that occurs twice is still among the smallest: look again.":
-            lambda g, batch: sorted(g.argsort()[:batch]),
-        "You named every class whose number is negative, once. That proves that it is there, not how often.":
-            lambda g, batch: g.lt(0).nonzero().flatten(),
+            lambda g, batch: g.argsort()[:batch],
         "You named the smallest again and again. Each image pulled its class's number down by 1/batch: add it back before you look again.":
             lambda g, batch: [int(g.argmin())] * batch,
         "You added 1 after each label, the pull of an image that is alone. The gradient is a mean: each of the batch pulls by 1/batch.":
-            lambda g, batch: _pulls(g, batch, 1.0),
+            lambda g, batch: _counts(g / batch, batch),
     },
     "Whose number is the smallest? What would it be without that one image?",
+    then=sorted,
 )  # fmt: skip
-
-
-def counts(answer: Callable) -> Iterator[str]:
-    yield from a_function(answer)
-    yield from _counts(_in_order(answer))
-
 
 MEMBERS = _random(3, 2, 3, 8, 8, seed=9)  # (group, batch, channels, height, width)
 
@@ -150,16 +128,12 @@ def registration(answer: Callable) -> Iterator[str]:
         yield "The gradient reaches the consensus only, and pushes it: each member would be driven *away*. Detach the other one, or none."
 
 
-def _step(J: Tensor, r: Tensor, added: Tensor | float) -> Tensor:
-    return torch.linalg.solve(J.T @ J + added, -J.T @ r)
-
-
 damped = function(
-    lambda J, r, damping: _step(J, r, damping * torch.eye(J.shape[1])),
+    lambda J, r, damping: torch.linalg.solve(J.T @ J + damping * torch.eye(J.shape[1]), -J.T @ r),
     [(_random(n, m).double() - 0.5, _random(n, seed=1).double(), d) for n, m, d in ((3, 3, 0.5), (5, 2, 0.3), (2, 4, 0.1))],
     {
-        "You forgot the damping: where J hardly moves in some direction that step is as long as you like.": lambda J, r, d: _step(J, r, 0),
-        "You added the damping to every number of J^T J, and it belongs on the diagonal alone: damping times the identity.": _step,
+        "You added the damping to every number of J^T J, and it belongs on the diagonal alone: damping times the identity.":
+            lambda J, r, damping: torch.linalg.solve(J.T @ J + damping, -J.T @ r),
     },
     "J^T J has as many rows as there are unknowns. Put your step into the equation: what is left over?",
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from privlab import metrics
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.leak import Leak, observe
 from privlab.models import april
-from privlab.notebook.kit import a_function, function
+from privlab.notebook.kit import function
 
 # fmt: off
 LAYERS = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
@@ -43,32 +44,22 @@ GROUPS = {"stem": ["pos_embed", "proj"], "attention": ["qkv"], "mlp": ["fc1", "f
 FEWEST = (17 + 3 * 8 * 8) * 224  # numbers that solve for an image: (positions + pixels of a patch) x width
 
 
-def _sums(size: Callable[[Tensor], Tensor], end: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
-    """Of the sizes of each part's tensors.  end: what is made of the sums."""
-    return lambda grads, groups: end(torch.tensor([sum(size(grads[name]).item() for name in part) for part in groups.values()]))
+def _shares(grads: dict, groups: dict, size: Callable = lambda g: g.square().sum()) -> dict[str, Tensor]:
+    sums = torch.tensor([sum(size(grads[name]) for name in part) for part in groups.values()])
+    return dict(zip(groups, sums / sums.sum(), strict=True))
 
 
-_of_all = function(
-    _sums(lambda g: g.square().sum(), lambda sums: sums / sums.sum()),
+share = function(
+    _shares,
     [(GRADS, GROUPS)],
     {
-        "Those are the squared norms; divide by their sum.": _sums(lambda g: g.square().sum(), lambda sums: sums),
-        "You added norms. Lengths do not add up, their squares do (Pythagoras).": _sums(torch.norm, lambda sums: sums / sums.sum()),
+        "You added norms. Lengths do not add up, their squares do (Pythagoras).": partial(_shares, size=torch.norm),
         "Those are shares of the *length*; they sum to more than 1. Leave the root out.":
-            _sums(lambda g: g.square().sum(), lambda sums: (sums / sums.sum()).sqrt()),
+            lambda grads, groups: {part: x.sqrt() for part, x in _shares(grads, groups).items()},
     },
     "Give a dict, each part -> a fraction: the squares of all numbers of the part, over those of all numbers there are.",
+    then=lambda shares: [float(shares[part]) for part in GROUPS],
 )
-
-
-def share(answer: Any) -> Iterator[str]:
-    yield from a_function(answer)
-
-    def listed(grads: dict[str, Tensor], groups: dict[str, list[str]]) -> Any:
-        shares = answer(grads, groups)
-        return None if shares is None else [float(shares[part]) for part in groups]
-
-    yield from _of_all(listed)
 
 
 def _client() -> tuple[Any, Leak, Tensor]:

@@ -14,14 +14,10 @@ from privlab.notebook.kit import a_function, function
 
 # fmt: off
 MAPS = torch.tensor([[-2.0, -1.0, -0.2, 0.3, 0.9, 1.7, 2.6, 4.1]])
-LAYERS = (lambda x: 2 * x - 1, lambda x: 3 - x, lambda x: 1.5 * x - 2)
+*LAYERS, SHORTCUT = (lambda x: 2 * x - 1, lambda x: 3 - x, lambda x: 1.5 * x - 2, lambda x: 0.5 * x - 0.7)
 
 
-def _shortcut(x: Tensor) -> Tensor:
-    return 0.5 * x - 0.7
-
-
-def _block(pattern: str, add: Callable[[Tensor], Tensor] = _shortcut, on_branch: bool = False) -> Tensor:
+def _block(pattern: str, add: Callable[[Tensor], Tensor] = SHORTCUT, on_branch: bool = False) -> Tensor:
     """The block, and the slips: what is added, and whether the third activation stands before the addition."""
     first, second, third = (torch.relu if digit == "1" else torch.clone for digit in pattern)
     y = LAYERS[2](second(LAYERS[1](first(LAYERS[0](MAPS)))))
@@ -33,7 +29,6 @@ _blocks = function(
     [(pattern,) for pattern in reversed(PATTERNS)],
     {
         'All three are there whatever the pattern says. (The text "0" counts as true: compare with "1".)': lambda p: _block("111"),
-        "The pattern is read the other way round: the first digit belongs to the first convolution.": lambda p: _block(p[::-1]),
         "The third activation stands behind the addition; yours stands on the branch, before it.": partial(_block, on_branch=True),
         "You add x itself; the shortcut may change it (where the stride does), so add shortcut(x).": partial(_block, add=torch.clone),
     },
@@ -43,7 +38,7 @@ _blocks = function(
 
 def block(answer: Any) -> Iterator[str]:
     yield from a_function(answer)
-    yield from _blocks(lambda pattern: answer(MAPS.clone(), LAYERS, _shortcut, torch.relu, pattern))
+    yield from _blocks(lambda pattern: answer(MAPS.clone(), LAYERS, SHORTCUT, torch.relu, pattern))
 
 
 values = function(

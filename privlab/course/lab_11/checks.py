@@ -7,11 +7,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from timm.models.resnet import BasicBlock
 from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_weights
 
+from privlab import models
 from privlab.attacks.model_inversion import losses
-from privlab.models import skip_connections
+from privlab.models.skip_connections import Scale
 from privlab.notebook.kit import OPEN, a_function, function, in_turn, keeps
 
 # fmt: off
@@ -51,102 +52,60 @@ def _persuaded(answer: Callable[..., Any]) -> Iterator[str]:
 
 convince = in_turn(a_function, _persuaded, keeps(network, PICTURE, TARGETS[0]))
 
+_body: Any = models.build("resnet18", seed=0, channels=(4, 8, 8, 8), layers=(2, 1, 1, 1), zero_init_last=False).eval()
+IDENTITY, PROJECTION = _body.layer1[1], _body.layer2[0]  # what their skips are
 INSIDE = torch.arange(288).mul(0.7).sin().view(2, 4, 6, 6)  # what enters a block
 
 
-def _block(channels: int, stride: int, shortcut: nn.Module | None) -> BasicBlock:
-    """A block of 4 channels to so many, with fixed weights, in eval mode."""
-    block = BasicBlock(4, channels, stride, shortcut).eval()
-    with torch.no_grad():
-        for k, weight in enumerate(block.parameters()):
-            weight.copy_(torch.arange(weight.numel()).add(k).square().mul(0.37).sin().view(weight.shape))
+def _with(block: Any, **parts: nn.Module | None) -> Any:
+    """The block, with these in the place of its own parts of that name."""
+    for name, part in parts.items():
+        setattr(block, name, part)
     return block
 
 
-BLOCKS = {
-    "a block whose skip is the identity": _block(4, 1, None),
-    "a block whose skip is a projection": _block(8, 2, nn.Conv2d(4, 8, 1, 2, bias=False)),
-}
-
-
-def _passes(removed: Callable[..., Any]) -> Callable[..., Any]:
-    """What a block gives after a reader's function."""
-
-    def of(name: str) -> Any:
-        block = removed(copy.deepcopy(BLOCKS[name]))
-        return None if block is None else block(INSIDE)
-
-    return of
-
-
-def _with(shortcut: Callable[[Any], nn.Module | None]) -> Callable[..., Any]:
-    """What a block gives with another shortcut, which `shortcut` makes of the block."""
-
-    def changed(block: Any) -> Any:
-        block.downsample = shortcut(block)
-        return block
-
-    return _passes(changed)
-
-
-def _without(block: Any) -> Any:
-    block.downsample = skip_connections.Scale(0)
-    return block
-
-
-def _no_relu(block: Any) -> Any:
-    block.act2 = nn.Identity()
-    return _without(block)
-
-
+_without = partial(_with, downsample=Scale(0))
 _removed = function(
-    _passes(_without),
-    [(name,) for name in BLOCKS],
+    _without,
+    [(IDENTITY,), (PROJECTION,)],
     {
-        "The block is as it was: its input still goes past the branch.": lambda name: BLOCKS[name](INSIDE),
+        "The block is as it was: its input still goes past the branch.": _with,
         "The input itself is still added. It is so where downsample is None, and where it is nn.Identity; yours should add nothing.":
-            _with(lambda block: None),
-        "You scale the skip, and something of it is left.":
-            _with(lambda block: nn.Sequential(block.downsample or nn.Identity(), skip_connections.Scale(0.5))),
-        "The ReLU behind the sum is gone, too. It stays: only the summand goes.": _passes(_no_relu),
+            partial(_with, downsample=None),
+        "The ReLU behind the sum is gone, too. It stays: only the summand goes.": partial(_without, act2=nn.Identity()),
         "You remove the projections alone. A block without one adds its input as it is, and that is a skip, too.":
-            _passes(lambda block: _without(block) if block.downsample is not None else block),
-        "You remove the identities alone. A projection leads past the branch, too.":
-            _passes(lambda block: block if block.downsample is not None else _without(block)),
-        "Only zeros come out, so the branch is gone. Remove the other summand.": lambda name: 0 * _passes(_without)(name),
+            lambda block: block if block.downsample is None else _without(block),
     },
     "Print block(z) and the branch alone, conv1 to bn2, behind a ReLU: they should be equal.",
-)  # fmt: skip
+    then=lambda block: block(INSIDE),
+)
 
 
 def _returns(answer: Callable[..., Any]) -> Iterator[str]:
-    if not isinstance(answer(copy.deepcopy(next(iter(BLOCKS.values())))), nn.Module):
+    if not isinstance(answer(copy.deepcopy(IDENTITY)), nn.Module):
         yield "Return the block itself: the network goes on with what you return."
 
 
-remove = in_turn(a_function, lambda answer: _removed(_passes(answer)), _returns)
+remove = in_turn(_removed, _returns)
 
-def _poincare(z: Tensor, t: int, length: Callable[[Tensor], Tensor], less: float = 1e-4) -> Tensor:
-    """The distance without guards.  less: by what the target's 1 is drawn in."""
-    u, v = z / length(z), (torch.eye(len(z))[t] - less).clamp(0, 1)
-    of_u, of_v = ((1 - x.square().sum()).clamp_min(1e-6) for x in (u, v))
-    return torch.arccosh(1 + 2 * (u - v).square().sum() / (of_u * of_v))
+
+def _poincare(z: Tensor, t: int) -> Tensor:
+    return losses.poincare(z[None], torch.tensor([t]))
 
 
 _distance = function(
-    lambda z, t: losses.poincare(z[None], torch.tensor([t])),
+    _poincare,
     [(torch.tensor(z), t) for z, t in (
         ([2.25, -1.125, 0.75, 3.875], 3), ([-1.75, 0.25, -3.125], 0), ([60.0, 0.3, 0.3], 0),  # the last is nearly at v
     )],
     {
         "Your u is a softmax, which hardly changes any more where the model is sure. It is to be the logits, scaled.":
-            lambda z, t: _poincare(z.softmax(0), t, torch.sum),
-        "You divide by the Euclidean length. It puts every u on the rim of the unit ball, where 1 - |u|^2 is 0, or what rounding leaves.":
-            partial(_poincare, length=torch.norm),
+            lambda z, t: _poincare(z.softmax(0), t),
         "Your v is one-hot to the last digit. So it lies on the rim of the unit ball, infinitely far from all else; draw it in by 1e-4.":
-            partial(_poincare, length=lambda z: z.abs().sum(), less=0.0),
+            lambda z, t: torch.inf,
     },
-    "Print u and v: does u lie inside the unit ball, and v just inside, so that 1 - |v|^2 is 2e-4? A guard should change nothing here.",
+    "Print u and v: does u lie inside the unit ball (not on it: divide by the sum of absolute values, not by the length), and v just "
+    "inside, so that 1 - |v|^2 is 2e-4? A guard should change nothing here.",
     rel=1.5e-3,  # a guard may move it a little
 )
 
@@ -169,31 +128,23 @@ LAYER = (  # weight, mean, var, gamma, beta, eps
 )
 
 
-def _output(folded: Callable[..., Any]) -> Callable[..., Any]:
-    """What the one convolution makes of MAPS."""
-
-    def of(*layer: Any) -> Any:
-        new = folded(*layer)
-        return None if new is None else F.conv2d(MAPS, *new)
-
-    return of
-
-
-def _scaled(weight: Tensor, mean: Tensor, beta: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-    return weight * scale.view(-1, 1, 1, 1), beta - mean * scale
+def _fold(w: Tensor, m: Tensor, v: Tensor, g: Tensor, b: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    return fuse_conv_bn_weights(w, None, m, v, eps, g, b)
 
 
 _folded = function(
-    lambda w, m, v, g, b, eps: F.batch_norm(F.conv2d(MAPS, w), m, v, g, b, eps=eps),
+    _fold,
     [LAYER],
     {
-        "eps is forgotten: the norm divides by the root of var + eps.": _output(lambda w, m, v, g, b, eps: _scaled(w, m, b, g / v.sqrt())),
+        "eps is forgotten: the norm divides by the root of var + eps.":
+            lambda w, m, v, g, b, eps: _fold(w, m, v, g, b, 0.0),
         "You divide by the variance; the norm divides by its root, the standard deviation.":
-            _output(lambda w, m, v, g, b, eps: _scaled(w, m, b, g / (v + eps))),
+            lambda w, m, v, g, b, eps: _fold(w, m, (v + eps).square(), g, b, 0.0),
         "You scale along the columns of the kernel: a bare product goes by the last dimension. There is a scale for each output channel.":
-            _output(lambda w, m, v, g, b, eps: (w * g / (v + eps).sqrt(), b - m * g / (v + eps).sqrt())),
-        "The mean is forgotten, which leaves a bias.": _output(lambda w, m, v, g, b, eps: _scaled(w, 0 * m, b, g / (v + eps).sqrt())),
+            lambda w, m, v, g, b, eps: (w * g / (v + eps).sqrt(), _fold(w, m, v, g, b, eps)[1]),
+        "The mean is forgotten, which leaves a bias.": lambda w, m, v, g, b, eps: _fold(w, 0 * m, v, g, b, eps),
     },
     "Give two tensors, the new weight and the new bias: what multiplies one channel y, and what does the norm make of a y that is 0?",
+    then=lambda new: F.conv2d(MAPS, *new),
 )
-fold = in_turn(a_function, lambda answer: _folded(_output(answer)), keeps(*LAYER))
+fold = in_turn(_folded, keeps(*LAYER))

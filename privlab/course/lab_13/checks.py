@@ -16,7 +16,6 @@ deviation = function(
             lambda share, relative, norm, n: relative * norm * share / n**0.5,
         "You divide by `numbers` where its root belongs: squares add up over a group, and deviations do not.":
             lambda share, relative, norm, n: relative * norm * share**0.5 / n,
-        "`numbers` is missing. So long is the noise of the whole group.": lambda share, relative, norm, n: relative * norm * share**0.5,
     },
     "All the noise is `relative * norm` long. How much energy has it, how much of it the group, and how much one number?",
 )
@@ -72,10 +71,8 @@ cheapest = function(
     [(ROWS, 20.0), (GAINS, 14.0), (EQUAL, 18.0), (ROWS, 10.0)],
     {
         "One that stays just *at* `level` holds, too.": partial(_cheapest, holds=operator.lt),
-        "Your comparison is turned: those at or *below* `level` hold.": partial(_cheapest, holds=operator.ge),
         "Yours leaves the attacker least, whatever it costs. The cost comes first in a pair.": partial(_cheapest, by=lambda row: row[1]),
-        "You dropped the sign of the cost. Below 0 the task gains.": partial(_cheapest, by=lambda row: abs(row[0])),
         "Of some that cost the same, take the one that leaves the attacker less.": partial(_cheapest, by=lambda row: row[0]),
     },
-    "Which hold, and which of these costs least? Where none holds, give None; `min` can be told so with `default`.",
+    "Those at or *below* `level` hold: which of these costs least? Where none holds, give None; `min` can be told so with `default`.",
 )
