@@ -45,7 +45,8 @@ def test_the_gradients_may_count_half_in_the_second_half_of_the_run():
 
 def test_a_schedule_is_searched_once_and_goes_on_from_where_it_was_left(editor):
     first = editor.run("Adam", smoothness=(0, 50))
-    assert editor.setting == ("Adam", False, ((0, 100), (0, 50))) and editor.tried[editor.setting].step == 4
+    assert editor.setting == "Adam: gradients 0 to 100 %, smoothness 0 to 50 %"
+    assert editor.tried[editor.setting].step == 4
     assert first == metrics.psnr(editor.tried[editor.setting].images, TRUTH).mean().item()
     editor.optimiser.value = "L-BFGS"
     (watched,) = editor.place.children
@@ -63,7 +64,7 @@ def test_a_box_switches_a_term_off_and_a_search_that_nobody_began_is_let_go(edit
     assert editor.spans == {"gradients": (0, 100), "smoothness": (0, 0)} and [*editor.watches] == [editor.setting]
     assert not first.running
     editor.halved.value = True
-    assert editor.named(editor.setting) == "Adam: gradients 0 to 100 %; gradients count half from 50 % on"
+    assert editor.setting == "Adam: gradients 0 to 100 %; gradients count half from 50 % on"
 
 
 def test_the_gradients_alone_are_halved(editor):
@@ -85,7 +86,7 @@ def test_a_sweep_moves_the_controls_alone_and_a_page_has_what_was_searched_the_b
     scores = {}
     for optimiser, span in (("Adam", (0, 50)), ("L-BFGS", (50, 100))):
         score = editor.run(optimiser, smoothness=span)
-        scores[editor.named(editor.setting)] = score
+        scores[editor.setting] = score
     page = editor.page(5, 10**6)
     places = [page.index(f">{name}</option>") for name in sorted(scores, key=scores.get, reverse=True)]
     assert places == sorted(places)

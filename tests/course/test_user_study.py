@@ -25,8 +25,7 @@ pytestmark = pytest.mark.usefixtures("no_widgets_of_other_tests")
 def three(**options):
     """Three pairs whose pictures say by their grey what they are: targets .0 to .2, the first's .3 to .5, the second's .6 to .8."""
     flat = [torch.full((3, 8, 8), 0.1 * level) for level in range(9)]
-    bytes_ = [(flat[i] * 255).round().byte() for i in range(3)]  # as photographs are, where reconstructions are not
-    return Study([(bytes_[i], flat[i + 3], flat[i + 6]) for i in range(3)], NAMES, **options)
+    return Study([(flat[i], flat[i + 3], flat[i + 6]) for i in range(3)], NAMES, **options)
 
 
 @pytest.fixture
@@ -74,7 +73,7 @@ def test_a_whole_game_by_clicks(tmp_path, clock):
     assert saved(tmp_path) == [(name, 4.25) for name in chosen]
     assert g.again in g.children and user_study.summary(three(), [g.table]) in said(g)
     assert "69.51% found" in said(g) and "gets 0 to 3 of 3 in nineteen games" in said(g)
-    alts = [image["alt"] for image in Page(g.sheet.value).all("img")]  # which was which
+    alts = [image["alt"] for image in Page(g.words.value).all("img")]  # which was which
     told = [f"{name}{', your choice' * (name == choice)}." for choice in chosen for name in NAMES]
     assert [alt for alt in alts if "person" not in alt] == told and len(alts) == 9
 

@@ -1,7 +1,5 @@
 """What the searches of an experiment found, as pictures, with a slider for the repeat."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from privlab.experiments.loading import Evidence

@@ -1,19 +1,15 @@
 """The terms of a loss as a table: value, weight and product of each, and the sums of GradViT's equations 7 and 1."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import pandas as pd
-
-if TYPE_CHECKING:
-    from pandas.io.formats.style import Styler
 
 AUXILIARY, WHOLE = "auxiliary terms, eq. 7", "the whole, eq. 1"
 
 
-def loss_table(values: Mapping[str, float], weights: Mapping[str, float], auxiliary: int) -> Styler:
+def loss_table(
+    values: Mapping[str, float], weights: Mapping[str, float], auxiliary: int
+) -> "pd.io.formats.style.Styler":
     """A row for each term, and two for the sums.
 
     values: term -> its value, such as {"gradients, eq. 3": 9.4}.  weights: the same terms -> their weights at this part of the run.
@@ -21,9 +17,8 @@ def loss_table(values: Mapping[str, float], weights: Mapping[str, float], auxili
     """
     if values.keys() != weights.keys():
         raise ValueError(f"values are of {sorted(values)}, and weights of {sorted(weights)}")
-    table = pd.DataFrame({"value": pd.Series(values, dtype=float), "weight": pd.Series(weights, dtype=float)})
-    product = table.value * table.weight
-    table["product"] = product
+    table = pd.DataFrame({"value": values, "weight": weights}).astype(float)
+    product = table["product"] = table.value * table.weight
     table.loc[AUXILIARY, "product"] = product.iloc[-auxiliary:].sum()
     table.loc[WHOLE, "product"] = product.sum()
     return table.style.format("{:.3g}", na_rep="")

@@ -12,10 +12,9 @@ from privlab.attacks.gradient_inversion.results import State
 from privlab.attacks.gradient_inversion.search import Stages
 from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.live import WRAP, Control, Live, turned
-from privlab.notebook.watch import Watch
+from privlab.notebook.watch import Frame, Watch
 
 Span = tuple[int, int]  # percent of the run from which, and up to which, a term counts; equal ends: never
-Setting = tuple[str, bool, tuple[Span, ...]]  # the optimiser, whether the gradients are halved, the span of each term
 Search = Callable[[str, Mapping[str, Stages]], Iterator[State]]
 OPTIMISERS = {"Adam": 20, "L-BFGS": 1}  # name -> steps between two frames: L-BFGS takes up to 20 evaluations a step
 HALVED = "gradients count half from 50 % on"
@@ -39,7 +38,7 @@ class ScheduleEditor(Live):
         start: term -> (from, to) in percent of the run, in steps of 25; equal ends: never. "gradients" is one of them.
         baseline: images that were made without the gradient, of the same shape.
         """
-        self.search, self.truth, self.watches, self.setting_up = search, truth.cpu(), dict[Setting, Watch](), False
+        self.search, self.truth, self.watches, self.setting_up = search, truth.cpu(), dict[str, Watch](), False
         self.floor = metrics.psnr(baseline.cpu(), self.truth).mean().item()
         self.optimiser = ipywidgets.ToggleButtons(options=[*OPTIMISERS], description="optimiser")
         self.halved = ipywidgets.Checkbox(description=HALVED, indent=False)
@@ -50,8 +49,7 @@ class ScheduleEditor(Live):
             self.sliders[name] = ipywidgets.IntRangeSlider(value=when, max=100, step=25, readout_format="d", **LOOK)
         for control in (self.optimiser, self.halved, *self.boxes.values(), *self.sliders.values()):
             control.observe(lambda _: self._show(), "value")
-        pairs = zip(self.boxes.values(), self.sliders.values(), strict=True)
-        rows = [ipywidgets.HBox(pair, layout=WRAP) for pair in pairs]
+        rows = [ipywidgets.HBox([self.boxes[name], self.sliders[name]], layout=WRAP) for name in start]
         self.board, self.place = ipywidgets.HTML(), ipywidgets.VBox()
         super().__init__([self.optimiser, *rows, self.halved, self.place, self.board])
         self._show()
@@ -62,9 +60,10 @@ class ScheduleEditor(Live):
         return {name: slider.value if self.boxes[name].value else (0, 0) for name, slider in self.sliders.items()}
 
     @property
-    def setting(self) -> Setting:
-        """What the controls stand at."""
-        return self.optimiser.value, self.halved.value, tuple(self.spans.values())
+    def setting(self) -> str:
+        """What the controls stand at, in words."""
+        counts = [f"{name} {begin} to {end} %" for name, (begin, end) in self.spans.items() if begin < end]
+        return f"{self.optimiser.value}: {', '.join(counts)}{'; ' + HALVED if self.halved.value else ''}"
 
     @property
     def wrong(self) -> str:
@@ -76,20 +75,10 @@ class ScheduleEditor(Live):
         return f"No term counts from {bare[0]} to {bare[0] + 25} % of the run. Let one last." if bare else ""
 
     @property
-    def tried(self) -> dict[Setting, State]:
+    def tried(self) -> dict[str, Frame]:
         """Setting -> where its search ended, the best first."""
-        over = sorted((one for one, watched in self.watches.items() if watched.ended), key=self.psnr, reverse=True)
-        return {one: next(iter(self.watches[one].states.values())) for one in over}
-
-    def psnr(self, setting: Setting) -> float:
-        (way,) = self.watches[setting].ways.values()
-        return way[-1].psnr
-
-    def named(self, setting: Setting) -> str:
-        """A setting in words."""
-        optimiser, halved, spans = setting
-        counts = [f"{name} {a} to {b} %" for name, (a, b) in zip(self.sliders, spans, strict=True) if a < b]
-        return f"{optimiser}: {', '.join(counts)}{'; ' + HALVED if halved else ''}"
+        ends = {one: way[-1] for one, watched in self.watches.items() if watched.ended for way in watched.ways.values()}
+        return dict(sorted(ends.items(), key=lambda end: end[1].psnr, reverse=True))
 
     def run(self, optimiser: str, halved: bool = False, **spans: Span) -> float:
         """Set the controls (gradients always count, other terms that are not named never do), search to the end, and return the PSNR.
@@ -98,45 +87,45 @@ class ScheduleEditor(Live):
         """
         self.setting_up = True
         self.optimiser.value, self.halved.value = optimiser, halved
-        for name, slider in self.sliders.items():
-            begin, end = ({"gradients": (0, 100)} | spans).get(name, (0, 0))
+        for name, (begin, end) in (dict.fromkeys(self.boxes, (0, 0)) | {"gradients": (0, 100)} | spans).items():
             self.boxes[name].value = begin < end
             if begin < end:
-                slider.value = begin, end
+                self.sliders[name].value = begin, end
         self.setting_up = False
         self._show()
         if self.wrong:
             raise ValueError(self.wrong)
         self.watches[self.setting].finish()
-        return self.psnr(self.setting)
+        return self.tried[self.setting].psnr
 
     def page(self, seconds: float, room: int) -> str:
         """The searches that came to their end, the best first."""
-        menu = Control("search", tuple(map(self.named, self.tried)), 0, "menu")
-        shown = [self.watches[one].images.value for one in self.tried]
-        first = f"These were tried, the best first; the baseline has {self.floor:.1f} dB."
-        return turned(
-            [menu], lambda at: shown[at], f"{first} In the notebook you tick the terms and set your own schedule."
+        shown = {one: self.watches[one].images.value for one in self.tried}
+        menu, first = (
+            Control("search", tuple(shown), 0, "menu"),
+            f"the best first; the baseline has {self.floor:.1f} dB",
         )
+        note = f"These were tried, {first}. In the notebook you tick the terms and set your own schedule."
+        return turned([menu], lambda at: [*shown.values()][at], note)
 
     def _show(self) -> None:
         if self.setting_up:
             return
         if Watch.playing:
             Watch.playing.pause()
-        optimiser, halved, _ = setting = self.setting
         if self.wrong:
             self.place.children = [ipywidgets.HTML(f'<p role="status">{self.wrong}</p>')]
             return
-        if setting not in self.watches:
+        if self.setting not in self.watches:
             self._forget()
-            terms = {name: stages(*span, halved and name == "gradients") for name, span in self.spans.items()}
+            optimiser, half = self.optimiser.value, self.halved.value
+            terms = {name: stages(*span, half and name == "gradients") for name, span in self.spans.items()}
             begin = {f"what comes back, by {optimiser}": lambda: self.search(optimiser, terms)}
-            watched = self.watches[setting] = Watch(begin, self.truth, OPTIMISERS[optimiser])
+            watched = self.watches[self.setting] = Watch(begin, self.truth, OPTIMISERS[optimiser])
             for control in watched.children[1].children:
                 control.add_class(SKIP)  # a search takes seconds: a sweep of the controls only moves the sliders
             watched.text.observe(lambda _: self._list(), "value")
-        self.place.children = [self.watches[setting]]
+        self.place.children = [self.watches[self.setting]]
 
     def _forget(self) -> None:
         """Let go of searches that nobody began: each holds a copy of the image prior."""
@@ -146,6 +135,6 @@ class ScheduleEditor(Live):
                 watched.close()
 
     def _list(self) -> None:
-        rows = [f"<li>{self.psnr(one):.1f} dB: {html.escape(self.named(one))}</li>" for one in self.tried]
+        rows = [f"<li>{end.psnr:.1f} dB: {html.escape(setting)}</li>" for setting, end in self.tried.items()]
         head = f"<p>Tried, the best first; the baseline has {self.floor:.1f} dB.</p>" * bool(rows)
         self.board.value = f"{head}<ol>{''.join(rows)}</ol>"

@@ -13,6 +13,7 @@ from privlab.notebook.live import WRAP, Control, Live, button, turned
 
 RECOGNISED = 0.5  # SSIM: above it an image is called recognised, as in lab 04
 BUDGETS = {"15%": 0.15, "50%": 0.5, "90%": 0.9}  # shares of all numbers that may be struck out
+LACKS = "it lacks a gradient that it needs"
 NO_IMAGE = f'<div style="box-sizing:border-box;height:{sheet.SIDE}px;border:1px dashed currentColor"></div>'
 
 Attack = Callable[[Set[str]], Tensor | None]  # the parts that are sent -> an image; None: cannot be run
@@ -58,27 +59,25 @@ class Desk(Live):
             images = self.tries[key] = {name: image.cpu() for name, image in made.items() if image is not None}
             self.ssim[key] = {name: metrics.ssim(image, self.photograph).item() for name, image in images.items()}
             self._count()
-        best = "No redaction so far hides it."
-        if self.cheapest is not None:
-            best = f"The smallest that hides it: {_percent(self.cheapest)}."
+        least = self.cheapest
+        best = "No redaction so far hides it." if least is None else f"The smallest that hides it: {_percent(least)}."
         told = sheet.paragraph(f"<b>Redactions sent: {len(self.tries)}.</b> {best}", status=True)
         self.sheet.value = told + "".join(map(self._row, reversed(self.tries)))
         return self.ssim[key]
 
-    def hides(self, struck: frozenset[str]) -> bool:
-        """Whether no attack's image was recognised when this was struck out."""
-        return max(self.ssim[struck].values(), default=0.0) <= RECOGNISED
-
     @property
     def cheapest(self) -> float | None:
         """The smallest share that was struck out and hid the photograph; None while nothing did."""
-        return min((self.share(key) for key in self.tries if self.hides(key)), default=None)
+        return min((self.share(key) for key in self.tries if self._hidden(key)), default=None)
 
     def page(self, seconds: float, room: int) -> str:
         """The redactions that were sent, in their order."""
         menu, sent = Control("struck out", tuple(map(self._named, self.tries)), 0, "menu"), [*self.tries]
         note = "These were sent. In the notebook you strike out what you like, within a budget."
         return turned([menu], lambda at: self._row(sent[at]), note)
+
+    def _hidden(self, struck: frozenset[str]) -> bool:
+        return max(self.ssim[struck].values(), default=0.0) <= RECOGNISED
 
     def _struck(self) -> frozenset[str]:
         return frozenset(name for name, box in self.boxes.items() if box.value)
@@ -96,15 +95,11 @@ class Desk(Live):
 
     def _row(self, struck: frozenset[str]) -> str:
         """A redaction that was sent: the photograph, and what each attack made of the rest."""
-        made, result = self.tries[struck], "hidden" if self.hides(struck) else "recognised"
+        made, result = self.tries[struck], "hidden" if self._hidden(struck) else "recognised"
         told = f"Struck out: {html.escape(self._named(struck))}. The photograph is <b>{result}</b>."
-        figures = [sheet.named(self.photograph, "the photograph")]
-        for name in self.attacks:
-            if name in made:
-                figures.append(sheet.named(made[name], f"{name}: SSIM {self.ssim[struck][name]:.2f}"))
-            else:
-                figures.append(sheet.figure(NO_IMAGE, f"{name}: it lacks a gradient that it needs", sheet.FIXED))
-        return sheet.paragraph(told) + sheet.row(figures)
+        images = {name: sheet.figure(NO_IMAGE, f"{name}: {LACKS}", sheet.FIXED) for name in self.attacks}
+        images |= {name: sheet.named(one, f"{name}: SSIM {self.ssim[struck][name]:.2f}") for name, one in made.items()}
+        return sheet.paragraph(told) + sheet.row([sheet.named(self.photograph, "the photograph"), *images.values()])
 
 
 def _percent(share: float) -> str:

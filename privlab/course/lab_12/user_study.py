@@ -37,12 +37,15 @@ from privlab.notebook.control_sweep import SKIP
 from privlab.notebook.live import WRAP, Live, button
 from privlab.notebook.plots import picture
 
-PICTURES = ("target", "one", "other")
 FOLDER = "runs/study"  # where the answers are
 SIDES = ("left", "right")
 SIDE = 192  # CSS pixels of a picture: target, reconstructions and buttons fit on a laptop's screen
-WIDE = {"width": "100%", "max_width": f"{2 * SIDE + 4}px"}
+WIDE = 2 * SIDE + 4
 LOOK = 2.0  # seconds between two looks into the folder
+TABLE = papers.table("koh2024_table10")
+PREFERRED = TABLE[TABLE.metric == "user_preference"][
+    "mean"
+].max()  # percent of the paper's answers, for the full network
 ASKED = "Which of the two pictures below looks more like this person?"
 # A clock that runs in the browser, also beside a cell that computes. It counts down, and then hides the pair.
 CLOCK = """<style>
@@ -62,12 +65,13 @@ class Study:
     Another machine computes pictures that differ in a few pixels, so a class shares the file that `save` writes.
     """
 
-    def __init__(self, pairs: Sequence[Sequence[Tensor]], names: Sequence[str], seconds: int = 60) -> None:
-        """pairs: images (1 or 3, height, width) in [0, 1], or bytes.  names: of the networks.  seconds: for a pair."""
+    def __init__(self, pairs: Sequence[Sequence[Tensor]] | Tensor, names: Sequence[str], seconds: int = 60) -> None:
+        """pairs: images of one shape, (1 or 3, height, width) in [0, 1].  names: of the networks.  seconds: for a pair."""
         self.names, self.seconds, self.count = names, seconds, len(pairs)
-        batches = (torch.stack([_as_bytes(image) for image in images]) for images in zip(*pairs, strict=True))
-        self.batches = dict(zip(PICTURES, batches, strict=True))  # (pairs, channels, height, width)
-        self.file = safetensors.torch.save(self.batches, {"study": json.dumps({"names": names, "seconds": seconds})})
+        pictures = torch.stack([torch.stack([*images]) for images in pairs])  # (pairs, 3, channels, height, width)
+        self.pictures = (pictures.clamp(0, 1) * 255).round().byte()
+        about = {"study": json.dumps({"names": names, "seconds": seconds})}
+        self.file = safetensors.torch.save({"pictures": self.pictures}, about)
         self.digest = hashlib.sha256(self.file).hexdigest()
 
     def save(self, path: Path | str) -> None:
@@ -76,20 +80,14 @@ class Study:
 
     def images(self, pair: int) -> dict[str, Tensor]:
         """The target of a pair, and the reconstruction of each network by its name, in [0, 1]."""
-        parts = zip(("target", *self.names), self.batches.values(), strict=True)
-        return {name: batch[pair] / 255 for name, batch in parts}
-
-
-def _as_bytes(image: Tensor) -> Tensor:
-    return (image.cpu().clamp(0, 1) * 255).round().byte() if image.is_floating_point() else image.cpu()
+        return dict(zip(("target", *self.names), self.pictures[pair] / 255, strict=True))
 
 
 def load(path: Path | str) -> Study:
     """A study that `Study.save` wrote.  Raises ValueError for a file that is damaged, or no study."""
     guard = guarded(path, "is no study that can be read here", "ask for it again")
     with guard, safetensors.safe_open(path, framework="pt") as file:
-        pairs = zip(*map(file.get_tensor, PICTURES), strict=True)
-        return Study([*pairs], **json.loads(file.metadata()["study"]))
+        return Study(file.get_tensor("pictures") / 255, **json.loads(file.metadata()["study"]))
 
 
 def begin(study: Study) -> pd.DataFrame:
@@ -166,10 +164,17 @@ class Game(Live):
     def __init__(self, study: Study, folder: Path | str = FOLDER) -> None:
         """study: the pairs, and the seconds for each.  folder: where games are kept."""
         self.study, self.folder = study, folder
-        self.words, self.sheet = ipywidgets.HTML(self._rules()), ipywidgets.HTML()
-        tip = "The {} picture is closer"
-        sides = [button(side, tip.format(side), partial(self.answer, side), width="50%") for side in SIDES]
-        self.row = ipywidgets.HBox(sides, layout=WIDE)
+        rules = [
+            "<b>Which one is closer?</b>",
+            f"{study.count} pairs of pictures, {study.seconds} seconds for each. Above is a picture of a person, below it are two "
+            "reconstructions by an attack. Say which of them looks more like the person: click <b>left</b> or <b>right</b> below it, or "
+            "go there with Tab and press Enter. When the time is over, the pair disappears, and a click goes on without an answer.",
+            f"Your choices are written to <code>{html.escape(str(folder))}</code> and are sent nowhere. No name is asked for.",
+        ]
+        self.words, self.sheet = ipywidgets.HTML("".join(map(sheet.paragraph, rules))), ipywidgets.HTML()
+        tips = {side: f"The {side} picture is closer" for side in SIDES}
+        sides = [button(side, tip, partial(self.answer, side), width="50%") for side, tip in tips.items()]
+        self.row = ipywidgets.HBox(sides, layout={"width": "100%", "max_width": f"{WIDE}px"})
         self.again = button("Start", "The same rounds from the beginning", self.restart)
         for each in (*sides, self.again):
             each.add_class(SKIP)  # a sweep of the controls must not play
@@ -187,8 +192,7 @@ class Game(Live):
         took, limit = monotonic() - self.shown, self.study.seconds
         self.table.loc[self.place, "choice"] = self.table.loc[self.place, side] if took <= limit else None
         self.table.loc[self.place, "seconds"] = round(min(took, limit), 2)
-        missed = "No answer in time for the last pair. " * (took > limit)
-        self._show(self.place + 1, missed)
+        self._show(self.place + 1, "No answer in time for the last pair. " * (took > limit))
 
     def page(self, seconds: float, room: int) -> str:
         return f"{self.words.value}<p>The game is played in the notebook.</p>"
@@ -209,41 +213,27 @@ class Game(Live):
         except OSError as error:  # a folder of the class may be full, or closed
             lost = sheet.paragraph(html.escape(f"Your answers could not be kept: {error.strerror}."))
         board = Board(self.study, self.folder)  # which takes its time, so it is drawn before anything changes
-        self.words.value, self.sheet.value = lost + self._score(), self._pairs()
-        self.children = [self.words, self.sheet, board, self.again]
+        self.words.value, self.children = lost + self._over(), [self.words, board, self.again]
 
-    def _score(self) -> str:
-        """What the answers show, and what they cannot."""
+    def _over(self) -> str:
+        """What the answers show, and what they cannot; and pair by pair which was which, and what was chosen."""
         told = self.table.choice.count()
         low, high = binom.ppf([0.025, 0.975], told, 0.5).astype(int)
         parts = {
             "You": summary(self.study, [self.table]),
-            "The paper": f"Koh et al. 2024 (section 11, table 10) asked ten people about each of 530 actors: {_preferred():g}% found the "
+            "The paper": f"Koh et al. 2024 (section 11, table 10) asked ten people about each of 530 actors: {PREFERRED:g}% found the "
             "picture from the full network closer than that from the network without skip connections (PPA on MaxViT).",
             "What this can show": f"Somebody who guesses gets {low} to {high} of {told} in nineteen games of twenty. No number of answers "
             "shows that anybody would recognise the person: of two bad pictures, too, one is closer. And one reader's eye is not "
             "everybody's; that takes the games of a class.",
         }
-        return "".join(f"<h4>{name}</h4>{sheet.paragraph(html.escape(text))}" for name, text in parts.items())
-
-    def _pairs(self) -> str:
-        """Which was which, pair by pair, and what was chosen."""
-        shown = ""
+        shown = "".join(f"<h4>{name}</h4>{sheet.paragraph(html.escape(text))}" for name, text in parts.items())
+        shown += "<h4>The pairs</h4>"
         for pair, choice in zip(self.table.pair, self.table.choice, strict=True):
-            titles = [f"person {pair}", *(name + ", your choice" * (name == choice) for name in self.study.names)]
-            images = zip(self.study.images(pair).values(), titles, strict=True)
-            shown += sheet.row(sheet.named(image[None], title) for image, title in images)
-        return f"<h4>The pairs</h4>{shown}<h4>Everybody in this folder</h4>"
-
-    def _rules(self) -> str:
-        lines = [
-            "<b>Which one is closer?</b>",
-            f"{self.study.count} pairs of pictures, {self.study.seconds} seconds for each. Above is a picture of a person, below it "
-            "are two reconstructions by an attack. Say which of them looks more like the person: click <b>left</b> or <b>right</b> below "
-            "it, or go there with Tab and press Enter. When the time is over, the pair disappears, and a click goes on without an answer.",
-            f"Your choices are written to <code>{html.escape(str(self.folder))}</code> and are sent nowhere. No name is asked for.",
-        ]
-        return "".join(map(sheet.paragraph, lines))
+            images = self.study.images(pair)
+            titles = {name: name + ", your choice" * (name == choice) for name in images} | {"target": f"person {pair}"}
+            shown += sheet.row(sheet.named(image[None], titles[name]) for name, image in images.items())
+        return f"{shown}<h4>Everybody in this folder</h4>"
 
     def _pair(self, place: int) -> str:
         """A round: the clock, the target, and below it the two reconstructions. Which is which is not told."""
@@ -252,7 +242,7 @@ class Game(Live):
         target = sheet.picture(images["target"][None], f"The target, {where}: a picture of the person.", SIDE)
         two = [sheet.picture(images[now[side]][None], f"The {side} reconstruction, {where}.", SIDE) for side in SIDES]
         return (
-            f'<div style="max-width:{WIDE["max_width"]}">{CLOCK.format(self.study.seconds)}'
+            f'<div style="max-width:{WIDE}px">{CLOCK.format(self.study.seconds)}'
             '<div style="display:grid;grid-template-columns:1fr 1fr;gap:4px">'
             f'<div style="grid-column:1/3;justify-self:center">{target}</div>{"".join(two)}</div></div>'
         )
@@ -293,21 +283,15 @@ class Board(Live):
     def _histogram(self) -> plots.Picture:
         """How many players chose the first network how often, and how many would if all guessed."""
         count, (one, other), players = self.study.count, self.study.names, len(self.games)
-        chosen = [(game.choice == one).sum() for game in self.games]
         places = np.arange(count + 1)
-        bars, guessed = np.bincount(np.array(chosen, int), minlength=count + 1), binom.pmf(places, count, 0.5)
+        bars = np.histogram([(game.choice == one).sum() for game in self.games], np.arange(count + 2))[0]
         figure, ax = picture.chart(f"pairs, of {count}, in which “{one}” was found closer", "players")
         ax.bar(places, bars, color=picture.COLOURS[0], label=f"{players} players")
-        who = "all" if players else "one"
-        ax.plot(places, max(players, 1) * guessed, "s--", color=picture.COLOURS[1], ms=5, label=f"if {who} guessed")
-        picture.thresholds(ax, {}, {f"the paper's mean, {_preferred():g} %": _preferred() / 100 * count})
+        guessed, who = max(players, 1) * binom.pmf(places, count, 0.5), "all" if players else "one"
+        ax.plot(places, guessed, "s--", color=picture.COLOURS[1], ms=5, label=f"if {who} guessed")
+        picture.thresholds(ax, {}, {f"the paper's mean, {PREFERRED:g} %": PREFERRED / 100 * count})
         ax.set_xticks(places)
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
         told = ", ".join(f"{n} with {k}" for k, n in enumerate(bars) if n) or "none yet"
         alt = f"How often “{one}” was found closer than “{other}”, players by number of pairs: {told}."
         return picture.render(figure, f"{alt} Guessing centres on {count / 2:g} of {count}.")
-
-
-def _preferred() -> float:
-    """Of the paper's answers, in percent, those for the full network."""
-    return float(papers.table("koh2024_table10").query("metric == 'user_preference'")["mean"].max())

@@ -1,6 +1,5 @@
 """A network of one's own on lab 12's workbench: as it is before any training, trained in one call or in several, and then attacked."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
@@ -26,12 +25,15 @@ class Attacked:
     known: Tensor
 
 
+@dataclass(frozen=True)
 class Workbench:
-    """The private people of one draw, and one architecture that is trained for them in several ways."""
+    """The private people of one draw, and one architecture that is trained for them in several ways.
 
-    def __init__(self, here: People, whole: Fleet) -> None:
-        """whole: the undefended network, whose first weights and order of photographs all others get."""
-        self.here, self.whole = here, whole
+    whole: the undefended network, whose first weights and order of photographs all others get.
+    """
+
+    here: People
+    whole: Fleet
 
     def fresh(self) -> nn.Module:
         """The network before any training. Each call gives the weights with which every training of this lab begins."""
@@ -51,16 +53,14 @@ class Workbench:
         """Attack a trained network as the experiments of this lab do, and ask their judge."""
         here, best = self.here, self.here.found(model)
         score, places = here.judge.score(best.images, best.targets), best.places(here.people)
-        test = here.split.pixels[here.split.test], here.split.labels[here.split.test]
-        acc = 100 * training.evaluate(model, test)
+        acc = 100 * training.evaluate(model, (here.split.pixels[here.split.test], here.split.labels[here.split.test]))
         return Attacked(acc, 100 * score.accuracy, best.images[places].cpu(), score.top1[places].cpu())
 
-    def card(self, found: dict[str, Attacked], people: Iterable[int] = range(6)) -> Picture:
-        """Photographs of some people, and a row for each network with the faces that came out of it."""
-        some = [k for k in people if k < self.here.people]
-        rows = {f"people of {self.here.faces}": self.here.private(self.here.people)[some]}
-        rows |= {label: one.images[some] for label, one in found.items()}
-        known = {label: ["known" if one.known[k] else "unknown" for k in some] for label, one in found.items()}
+    def card(self, found: dict[str, Attacked]) -> Picture:
+        """Photographs of the first six people, and a row for each network with the faces that came out of it."""
+        rows = {f"people of {self.here.faces}": self.here.private()}
+        rows |= {label: one.images[:6] for label, one in found.items()}
+        known = {label: ["known" if yes else "unknown" for yes in one.known[:6]] for label, one in found.items()}
         rates = "; ".join(f"{k}: task {one.acc:.0f}%, attack {one.attacc:.0f}%" for k, one in found.items())
         told = "; ".join(f"{label}: {', '.join(words)}" for label, words in known.items())
         return plots.images(rows, alt=f"Private people and what was found. {rates}. The judge: {told}.", captions=known)
