@@ -52,7 +52,7 @@ def lines(
             ax.fill_between(x, y - std, y + std, color=LOOKS[n]["color"], alpha=0.18, linewidth=0)
         if name in live:
             ax.plot(*live[name], "^", ms=9, mfc="none", mec=LOOKS[n]["color"], mew=2)
-    if live:  # of every line, so in no line's colour
+    if series.keys() & live.keys():  # of every line, so in no line's colour
         ax.plot([], [], "^", ms=9, mfc="none", mec="#555555", mew=2, label=yours)
     if "x" not in log and x.dtype.kind == "f" and (x % 1 == 0).all():  # no tick between two whole numbers
         ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
@@ -228,19 +228,12 @@ def published(table: str, rows: Mapping[str, str], **where: str) -> dict[str, fl
 
 
 def evidence_lines(
-    kept: Evidence,
-    mine: Evidence | None,
-    series: Mapping[str, Mapping[float | str, str]],
-    *,
-    xlabel: str,
-    ylabel: str,
-    log: str = "",
-    thresholds: Mapping[str, float] = {},
-) -> Picture:
+    kept: Evidence, mine: Evidence | None, series: Mapping[str, Mapping[float | str, str]], *, xlabel: str, ylabel: str, **more: Any
+) -> Picture:  # fmt: skip
     """Mean and standard deviation of the evidence along an axis, a line for each label, with the reader's own points.
 
     series: label -> {x: name of a value}, such as {"Swin": {0.01: "psnr[swin, noise_0p01]"}}.
-    kept, mine, log, thresholds: as in `evidence` and `lines`.  Raises ValueError where nothing is measured.
+    kept, mine: as in `evidence`.  more: log and thresholds of `lines`.  Raises ValueError where nothing is measured.
     """
     drawn, live = _points(kept, series), {label: points[:2] for label, points in _points(mine, series).items()}
     (committed, yours), shown = _called(kept, mine), kept
@@ -250,11 +243,8 @@ def evidence_lines(
     if not drawn:
         raise ValueError(f"{kept!r}{NOTHING}")
     spoken = [f"{label} from {y[0]:.3g} at {x[0]} to {y[-1]:.3g} at {x[-1]}" for label, (x, y, *_) in drawn.items()]
-    return lines(
-        drawn, xlabel=f"{xlabel}; {about}", ylabel=ylabel, log=log, thresholds=thresholds,
-        live={label: points for label, points in live.items() if label in drawn}, yours=yours,
-        alt=f"{ylabel} against {xlabel}: {'; '.join(spoken)}. {shown!r}.",
-    )  # fmt: skip
+    alt = f"{ylabel} against {xlabel}: {'; '.join(spoken)}. {shown!r}."
+    return lines(drawn, live=live, yours=yours, xlabel=f"{xlabel}; {about}", ylabel=ylabel, alt=alt, **more)
 
 
 def _points(of: Evidence | None, series: Mapping[str, Mapping[float | str, str]]) -> dict[str, list[np.ndarray]]:
