@@ -24,17 +24,10 @@ NOTHING = ", and nothing was measured live: there is nothing to draw"
 
 
 def lines(
-    series: Mapping[str, Sequence[Values]],
-    *,
-    xlabel: str,
-    ylabel: str,
-    alt: str,
-    log: str = "",
-    thresholds: Mapping[str, float] = {},
-    xthresholds: Mapping[str, float] = {},
-    live: Mapping[str, Sequence[Values]] = {},
-    yours: str = YOURS,
-) -> Picture:
+    series: Mapping[str, Sequence[Values]], *, xlabel: str, ylabel: str, alt: str, log: str = "",
+    thresholds: Mapping[str, float] = {}, xthresholds: Mapping[str, float] = {},
+    live: Mapping[str, Sequence[Values]] = {}, yours: str = YOURS,
+) -> Picture:  # fmt: skip
     """Lines that are told apart by colour, marker and dash.
 
     series: name -> (x, y) or (x, y, spread); the spread is drawn as a band y ± spread. x may be words. NaN in y leaves a gap.
@@ -61,17 +54,10 @@ def lines(
 
 
 def dots(
-    groups: Mapping[str, Values],
-    *,
-    xlabel: str,
-    alt: str,
-    published: Mapping[str, float] = {},
-    live: Mapping[str, Values] = {},
-    xthresholds: Mapping[str, float] = {},
-    log: bool = False,
-    each: str = "one repeat",
-    yours: str = YOURS,
-) -> Picture:
+    groups: Mapping[str, Values], *, xlabel: str, alt: str, published: Mapping[str, float] = {},
+    live: Mapping[str, Values] = {}, xthresholds: Mapping[str, float] = {}, log: bool = False,
+    each: str = "one repeat", yours: str = YOURS,
+) -> Picture:  # fmt: skip
     """Every repeat of every group as a dot on a row of its own, with a bar for the mean ± one standard deviation.
 
     groups: name -> its values, first name on top.  published: name -> the paper's number, drawn as an open diamond.
@@ -128,15 +114,9 @@ def scatter(groups: Mapping[str, Values], *, xlabel: str, ylabel: str, alt: str,
 
 
 def heat(
-    matrix: Values,
-    *,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    xlabel: str = "",
-    ylabel: str = "",
-    unit: str,
-    alt: str,
-) -> Picture:
+    matrix: Values, *, rows: Sequence[str], columns: Sequence[str], xlabel: str = "", ylabel: str = "",
+    unit: str, alt: str,
+) -> Picture:  # fmt: skip
     """A table of numbers with one decimal, shaded from dark for the smallest to light for the largest.
 
     matrix: (rows, columns). A NaN cell, for what was not measured, stays blank.  unit: of the numbers, which stands above them.
@@ -179,14 +159,9 @@ def roc(curves: Mapping[str, Sequence[Curve]], *, alt: str, mark: Sequence[float
 
 
 def evidence(
-    kept: Evidence,
-    mine: Evidence | None,
-    rows: Mapping[str, str],
-    *,
-    xlabel: str,
-    published: Mapping[str, float] = {},
-    log: bool = False,
-) -> Picture:
+    kept: Evidence, mine: Evidence | None, rows: Mapping[str, str], *, xlabel: str,
+    published: Mapping[str, float] = {}, log: bool = False,
+) -> Picture:  # fmt: skip
     """Every repeat of the evidence as a dot, a row for each name, beside what was just measured; it describes itself.
 
     kept: the committed evidence, which may be empty.  mine: measured live; None where the lab measures nothing here.
@@ -228,7 +203,8 @@ def published(table: str, rows: Mapping[str, str], **where: str) -> dict[str, fl
 
 
 def evidence_lines(
-    kept: Evidence, mine: Evidence | None, series: Mapping[str, Mapping[float | str, str]], *, xlabel: str, ylabel: str, **more: Any
+    kept: Evidence, mine: Evidence | None, series: Mapping[str, Mapping[float | str, str]], *, xlabel: str,
+    ylabel: str, **more: Any,
 ) -> Picture:  # fmt: skip
     """Mean and standard deviation of the evidence along an axis, a line for each label, with the reader's own points.
 
