@@ -27,13 +27,10 @@ STATUS = "Exit status: 0 done, 1 a lab failed, a verdict got worse or something 
 def option(name: str, help: str, kind: Any = str, **about: Any) -> tuple[str, dict[str, Any]]:
     """What `add_argument` takes.  kind: the type of what is given, or what holds where nothing is; bool for a switch."""
     if kind is bool:
-        about["action"] = "store_true"
-    elif isinstance(kind, type):
-        about["type"] = kind
-    else:
-        about |= {"type": type(kind), "default": kind}
-        help += f" (default: {kind})"
-    return name, {**about, "help": help}
+        return name, {"help": help, "action": "store_true"}
+    if isinstance(kind, type):
+        return name, {"help": help, "type": kind, **about}
+    return name, {"help": f"{help} (default: {kind})", "type": type(kind), "default": kind, **about}
 
 
 def command(*options: tuple[str, dict[str, Any]]) -> Callable[[Command], Command]:
@@ -101,7 +98,8 @@ def measure(options: Namespace) -> None:
         print(f"{'experiment':<48}{'there':>14}{'hours left':>12}")
         for plan in measuring.plans(names, size):
             hours = "-" if not plan.missing else "?" if plan.hours is None else f"{plan.hours:.1f}"
-            print(f"{plan.experiment:<48}{f'{plan.there} of {plan.registered}':>14}{hours:>12}")
+            there = f"{plan.there} of {plan.there + len(plan.missing)}"
+            print(f"{plan.experiment:<48}{there:>14}{hours:>12}")
     elif options.register:
         have = [name for name in names if size in protocol.find(name).sizes]
         for entry in ledger.evidence.register(measuring.registration(name, size) for name in have):
@@ -117,10 +115,9 @@ def measure(options: Namespace) -> None:
 )
 def report(options: Namespace) -> int:
     """Judge the papers' claims by the evidence (book/evidence, or $PRIVLAB_EVIDENCE), and show the verdicts with their counts."""
-    if options.before and not options.before.is_dir():
-        raise FileNotFoundError(f"before={str(options.before)!r} is not a folder of evidence; try book/evidence")
-    if not (there := ledger.evidence.folder()).is_dir():
-        raise FileNotFoundError(f"PRIVLAB_EVIDENCE={str(there)!r} is not a folder of evidence; try book/evidence")
+    for name, place in (("before", options.before), ("PRIVLAB_EVIDENCE", ledger.evidence.folder())):
+        if place and not place.is_dir():
+            raise FileNotFoundError(f"{name}={str(place)!r} is not a folder of evidence; try book/evidence")
     if not (judged := ledger.judgements(options.lab)):
         raise ValueError(f"lab={options.lab!r} has no claim; give the two digits of a lab, such as 04")
     print(ledger.report.render(judged, options.format), end="")

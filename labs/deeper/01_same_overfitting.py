@@ -170,7 +170,7 @@ def by_level(of):  # architecture -> (overfitting levels, accuracies), by epoch
 
 plots.lines(
     by_level(shown),
-    live=by_level(mine) if kept else None,
+    live=by_level(mine) if kept else {},
     yours=f"your run, at {mine.size}",
     xlabel=f"overfitting level ({len(shown)} repeats at {shown.size})",
     ylabel="accuracy of the attack",

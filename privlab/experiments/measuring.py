@@ -6,7 +6,7 @@ What is interrupted, however that is, loses at most the repeats in the making; o
 import os
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import date
 from functools import partial
@@ -34,15 +34,14 @@ class Plan(NamedTuple):
     """What is there of an experiment at one size, and what is missing."""
 
     experiment: str
-    registered: int  # how many repeats
-    there: int  # how many of them
+    there: int  # how many repeats of those that are registered
     missing: tuple[int, ...]  # their numbers
     hours: float | None  # what the missing ones will take on one core, by those that are there; None if none is
 
 
-def plans(names: Sequence[str], size: str) -> list[Plan]:
+def plans(names: Sequence[str], size: str) -> Iterator[Plan]:
     """What is left to be measured, of the experiments that have this size: what is registered, and what their decorators say now."""
-    found, registered = list[Plan](), evidence.registrations()
+    registered = evidence.registrations()
     for one in (one for one in map(find, names) if size in one.sizes):
         about = (one.name, size, one.digest(size))
         seconds = {row.repeat: row.seconds for row in evidence.read(*about)}
@@ -50,8 +49,7 @@ def plans(names: Sequence[str], size: str) -> list[Plan]:
         wanted = {*one.size(size).range}.union(*tries)
         missing = tuple(sorted(wanted - seconds.keys()))
         hours = statistics.mean(seconds.values()) * len(missing) / 3600 if seconds else None
-        found.append(Plan(one.name, len(wanted), len(wanted) - len(missing), missing, hours))
-    return found
+        yield Plan(one.name, len(wanted) - len(missing), missing, hours)
 
 
 def registration(name: str, size: str) -> evidence.Registration:
@@ -81,7 +79,7 @@ def measure(
     elif machine.device(device).startswith("cuda"):
         jobs = jobs or 1  # a process for a card
     tasks.processes(jobs)  # what cannot be done is told before it is registered
-    listed = plans(names, size)
+    listed = [*plans(names, size)]
     missing = [(plan.experiment, n) for plan in listed for n in plan.missing]
     if missing:  # finds a folder that cannot be written; where the range of a decorator moved on, it is a further try
         evidence.register(registration(plan.experiment, size) for plan in listed if plan.missing and size != "smoke")

@@ -82,30 +82,29 @@ class Guess(Live):
         right: a number, or options, of which each counts where one was to be picked; NaN or None where it is not measured yet.
         Raises ValueError for what is no option.
         """
-        told: Any
-        if self.options:
-            wanted = {right} if isinstance(right, str) else set(right or ())
+        told: Any = None
+        result = "This is not measured yet."
+        if self.options and right is not None:
+            wanted = {right} if isinstance(right, str) else set(right)
             if strange := wanted - {*self.options}:
                 raise ValueError(f"right={sorted(strange)} is none of the options {self.options}")
-            due = sorted(wanted, key=self.options.index)
-            told, result = None if right is None else due, f"The answer: {_listed(due, 'and' if self.many else 'or')}."
-        else:  # JSON has no infinite number
-            told = None if math.isnan(right) else float(right) if math.isfinite(right) else str(right)
+            told = sorted(wanted, key=self.options.index)
+            result = f"The answer: {_listed(told, 'and' if self.many else 'or')}."
+        elif not self.options and not math.isnan(right):
+            told = float(right) if math.isfinite(right) else str(right)  # JSON has no infinite number
             result = text("Measured: {} {}", float(right), self.unit).rstrip() + "."
-        if told is None:
-            result, comparison = "This is not measured yet.", "Your guess is kept." * (self.value is not None)
-        elif self.value is None:
-            comparison = "No guess was given: one that can be wrong is what makes the answer stick."
-        else:
-            self._keep(right=told)
-            comparison = self._compared(told)
         if os.environ.get("PRIVLAB_STRICT") == "1":
             about = f'data-name="{self.name}" data-right="{html.escape(json.dumps(told))}"'
             return Sentence(f'{result}\n\n<div class="privlab-answer" {about}></div>')
-        return Sentence(f"{result} {comparison}".strip())
+        return Sentence(f"{result} {self._compared(told)}".strip())
 
     def _compared(self, right: Any) -> str:
-        """How the guess compares with what is right, as it is kept."""
+        """How the guess compares with what is right, as it is kept; None where that is not measured yet."""
+        if self.value is None:
+            return "No guess was given: one that can be wrong is what makes the answer stick." * (right is not None)
+        if right is None:
+            return "Your guess is kept."
+        self._keep(right=right)
         if not self.options:
             gap, slider = abs(float(right) - self.value), self.controls[0]
             away = text("That is {:.3g} {}", gap, self.unit).rstrip()

@@ -7,7 +7,6 @@ state, lets whatever waits there (a click on Pause, another cell) have its turn,
 import asyncio
 import html
 import math
-import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
@@ -55,7 +54,6 @@ class Watch(Live):
     playing: ClassVar["Watch | None"] = None  # one at most: two would slow each other down
     task: asyncio.Task[None]  # of what plays
     error: Exception | None = None
-    settings = FRAMES
 
     def __init__(self, searches: Mapping[str, Callable[[], Iterator[State]]], truth: Tensor, stride: int = 10) -> None:
         """searches: name -> a function that begins a search of one restart, such as `lambda: attack.search(model, leak)`.
@@ -123,10 +121,7 @@ class Watch(Live):
         return [name for name, way in self.ways.items() if way[-1].ssim > BAR]
 
     def page(self, seconds: float, room: int) -> str:
-        """The way so far, gone on with for some seconds, with a slider through its steps."""
-        began = time.monotonic()
-        while not self.ended and time.monotonic() - began < seconds:
-            self.step()
+        """The way so far, with a slider through its steps."""
         ways = {name: _some(way, FRAMES) for name, way in self.ways.items()}
         steps = tuple(str(frame.step) for frame in max(ways.values(), key=len))
         slider = Control("step of the search", steps, len(steps) - 1)

@@ -3,7 +3,6 @@
 It runs in its own folder, as in JupyterLab; `import privlab` finds the installed package (`pip install -e .`).
 """
 
-import math
 import os
 import re
 import sys
@@ -11,12 +10,12 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from queue import Empty
 from typing import Any
 from unittest.mock import patch
 
 import nbformat
 import papermill
+import zmq
 from jupyter_client.asynchronous import AsyncKernelClient
 from jupyter_client.channels import AsyncZMQSocketChannel
 from jupyter_client.kernelspec import KernelSpec
@@ -121,28 +120,22 @@ def _place(cells: Sequence[NotebookNode]) -> str:
 
 
 class PatientChannel(AsyncZMQSocketChannel):
-    """A channel that looks again for messages while it waits.
+    """A channel that looks for messages after it has sent one.
 
     nbclient answers an Output widget on the very socket on which it awaits the end of the cell, by a send that pyzmq's
     asyncio does not know of. Such a send can swallow the socket's wake-up for a reply that has just come in; the wait
     then lasts until the cell's timeout, or for ever. One run in ten of a lab with a widget stood still so.
     """
 
-    async def get_msg(self, timeout: float | None = None) -> dict[str, Any]:  # type: ignore[override]
-        end = math.inf if timeout is None else time.monotonic() + timeout
-        while True:
-            try:
-                return await super().get_msg(min(0.2, max(0.0, end - time.monotonic())))
-            except Empty:
-                if time.monotonic() >= end:
-                    raise
+    def send(self, msg: dict[str, Any]) -> None:
+        super().send(msg)
+        self.socket.get(zmq.EVENTS)  # pyzmq wakes whoever waits for what it finds so
 
 
 class PatientClient(AsyncKernelClient):
-    """A kernel client whose shell, iopub and control channels are patient."""
+    """A kernel client whose channels on which it sends are patient."""
 
     shell_channel_class = Type(PatientChannel)
-    iopub_channel_class = Type(PatientChannel)
     control_channel_class = Type(PatientChannel)
 
 

@@ -171,7 +171,7 @@ def stronger_attacks(
     gmi, rows = gans.gmi(split.public, recipe, **quiet), []
     taught, once = [*STUDENTS.items()][:students], dict(quiet, seed=seed, epochs=3, batch_size=64)
     for name, cut in (("none", ()), ("rolss", (architecture.rolss(),))):
-        fleet = of("resnet18", body, split.keep(), how, cut)
+        fleet = of("resnet18", body, split.keep(), how, defences=cut)
         victim = fleet.model(0).to(device)
         yield f"acc[mnist, {name}]", 100 * fleet.right(0, split.test)
         kedmi = gans.kedmi(split.public, victim, recipe, **quiet)

@@ -24,7 +24,6 @@ from privlab.experiments.protocol import Settings, Values
 from privlab.experiments.trial import tiled
 from privlab.experiments.victims import shadow_fleets
 from privlab.training import RECIPES, Recipe
-from privlab.training.defence import Defence
 from privlab.training.shadow_models import Fleet
 
 NARROW: Settings = dict(channels=(16, 32, 64, 128), zero_init_last=False)
@@ -181,12 +180,12 @@ class People:
 
 def trained(
     split: PrivatePublic, normalise: data.Normalise, seed: int, device: str, zoo_name: str, changes: Settings,
-    keep: Tensor, how: Recipe, defences: Sequence[Defence] = (), at: Sequence[int] = (),
+    keep: Tensor, how: Recipe, **more: Any,
 ) -> Fleet:  # fmt: skip
-    """Networks on the photographs of a draw, see `shadow_fleets.trained`."""
+    """Networks on the photographs of a draw.  more: defences, and epochs `at`, see `shadow_models.make`."""
     model, images = {**changes, "in_chans": split.pixels.shape[1]}, (split.pixels, split.labels)
-    about = dict(model=model, normalise=normalise, seed=seed, defences=defences, device=device)
-    return shadow_fleets.trained(zoo_name, how, images, keep, at=at, weights=True, **about)
+    about = dict(model=model, normalise=normalise, seed=seed, device=device)
+    return shadow_fleets.trained(zoo_name, how, images, keep, weights=True, **about, **more)
 
 
 def numbers(each: int, public: int, seed: int) -> PrivatePublic:

@@ -24,17 +24,10 @@ NOTHING = ", and nothing was measured live: there is nothing to draw"
 
 
 def lines(
-    series: Mapping[str, Sequence[Values]],
-    *,
-    xlabel: str,
-    ylabel: str,
-    alt: str,
-    log: str = "",
-    thresholds: Mapping[str, float] = {},
-    xthresholds: Mapping[str, float] = {},
-    live: Mapping[str, Sequence[Values]] = {},
-    yours: str = YOURS,
-) -> Picture:
+    series: Mapping[str, Sequence[Values]], *, xlabel: str, ylabel: str, alt: str, log: str = "",
+    thresholds: Mapping[str, float] = {}, xthresholds: Mapping[str, float] = {},
+    live: Mapping[str, Sequence[Values]] = {}, yours: str = YOURS,
+) -> Picture:  # fmt: skip
     """Lines that are told apart by colour, marker and dash.
 
     series: name -> (x, y) or (x, y, spread); the spread is drawn as a band y ± spread. x may be words. NaN in y leaves a gap.
@@ -52,7 +45,7 @@ def lines(
             ax.fill_between(x, y - std, y + std, color=LOOKS[n]["color"], alpha=0.18, linewidth=0)
         if name in live:
             ax.plot(*live[name], "^", ms=9, mfc="none", mec=LOOKS[n]["color"], mew=2)
-    if live:  # of every line, so in no line's colour
+    if series.keys() & live.keys():  # of every line, so in no line's colour
         ax.plot([], [], "^", ms=9, mfc="none", mec="#555555", mew=2, label=yours)
     if "x" not in log and x.dtype.kind == "f" and (x % 1 == 0).all():  # no tick between two whole numbers
         ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
@@ -61,17 +54,10 @@ def lines(
 
 
 def dots(
-    groups: Mapping[str, Values],
-    *,
-    xlabel: str,
-    alt: str,
-    published: Mapping[str, float] = {},
-    live: Mapping[str, Values] = {},
-    xthresholds: Mapping[str, float] = {},
-    log: bool = False,
-    each: str = "one repeat",
-    yours: str = YOURS,
-) -> Picture:
+    groups: Mapping[str, Values], *, xlabel: str, alt: str, published: Mapping[str, float] = {},
+    live: Mapping[str, Values] = {}, xthresholds: Mapping[str, float] = {}, log: bool = False,
+    each: str = "one repeat", yours: str = YOURS,
+) -> Picture:  # fmt: skip
     """Every repeat of every group as a dot on a row of its own, with a bar for the mean ± one standard deviation.
 
     groups: name -> its values, first name on top.  published: name -> the paper's number, drawn as an open diamond.
@@ -128,15 +114,9 @@ def scatter(groups: Mapping[str, Values], *, xlabel: str, ylabel: str, alt: str,
 
 
 def heat(
-    matrix: Values,
-    *,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    xlabel: str = "",
-    ylabel: str = "",
-    unit: str,
-    alt: str,
-) -> Picture:
+    matrix: Values, *, rows: Sequence[str], columns: Sequence[str], xlabel: str = "", ylabel: str = "",
+    unit: str, alt: str,
+) -> Picture:  # fmt: skip
     """A table of numbers with one decimal, shaded from dark for the smallest to light for the largest.
 
     matrix: (rows, columns). A NaN cell, for what was not measured, stays blank.  unit: of the numbers, which stands above them.
@@ -179,14 +159,9 @@ def roc(curves: Mapping[str, Sequence[Curve]], *, alt: str, mark: Sequence[float
 
 
 def evidence(
-    kept: Evidence,
-    mine: Evidence | None,
-    rows: Mapping[str, str],
-    *,
-    xlabel: str,
-    published: Mapping[str, float] = {},
-    log: bool = False,
-) -> Picture:
+    kept: Evidence, mine: Evidence | None, rows: Mapping[str, str], *, xlabel: str,
+    published: Mapping[str, float] = {}, log: bool = False,
+) -> Picture:  # fmt: skip
     """Every repeat of the evidence as a dot, a row for each name, beside what was just measured; it describes itself.
 
     kept: the committed evidence, which may be empty.  mine: measured live; None where the lab measures nothing here.
@@ -228,19 +203,13 @@ def published(table: str, rows: Mapping[str, str], **where: str) -> dict[str, fl
 
 
 def evidence_lines(
-    kept: Evidence,
-    mine: Evidence | None,
-    series: Mapping[str, Mapping[float | str, str]],
-    *,
-    xlabel: str,
-    ylabel: str,
-    log: str = "",
-    thresholds: Mapping[str, float] = {},
-) -> Picture:
+    kept: Evidence, mine: Evidence | None, series: Mapping[str, Mapping[float | str, str]], *, xlabel: str,
+    ylabel: str, **more: Any,
+) -> Picture:  # fmt: skip
     """Mean and standard deviation of the evidence along an axis, a line for each label, with the reader's own points.
 
     series: label -> {x: name of a value}, such as {"Swin": {0.01: "psnr[swin, noise_0p01]"}}.
-    kept, mine, log, thresholds: as in `evidence` and `lines`.  Raises ValueError where nothing is measured.
+    kept, mine: as in `evidence`.  more: log and thresholds of `lines`.  Raises ValueError where nothing is measured.
     """
     drawn, live = _points(kept, series), {label: points[:2] for label, points in _points(mine, series).items()}
     (committed, yours), shown = _called(kept, mine), kept
@@ -250,11 +219,8 @@ def evidence_lines(
     if not drawn:
         raise ValueError(f"{kept!r}{NOTHING}")
     spoken = [f"{label} from {y[0]:.3g} at {x[0]} to {y[-1]:.3g} at {x[-1]}" for label, (x, y, *_) in drawn.items()]
-    return lines(
-        drawn, xlabel=f"{xlabel}; {about}", ylabel=ylabel, log=log, thresholds=thresholds,
-        live={label: points for label, points in live.items() if label in drawn}, yours=yours,
-        alt=f"{ylabel} against {xlabel}: {'; '.join(spoken)}. {shown!r}.",
-    )  # fmt: skip
+    alt = f"{ylabel} against {xlabel}: {'; '.join(spoken)}. {shown!r}."
+    return lines(drawn, live=live, yours=yours, xlabel=f"{xlabel}; {about}", ylabel=ylabel, alt=alt, **more)
 
 
 def _points(of: Evidence | None, series: Mapping[str, Mapping[float | str, str]]) -> dict[str, list[np.ndarray]]:

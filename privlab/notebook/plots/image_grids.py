@@ -31,11 +31,9 @@ def tiles(strip: np.ndarray, side: int) -> Tensor:
 
 
 def images(
-    rows: Mapping[str, Tensor | Sequence[Tensor]],
-    alt: str,
-    captions: Mapping[str, Sequence[str]] = {},
+    rows: Mapping[str, Tensor | Sequence[Tensor]], alt: str, captions: Mapping[str, Sequence[str]] = {},
     smooth: bool = False,
-) -> Picture:
+) -> Picture:  # fmt: skip
     """Batches of images, a titled row each, for instance the truth above what was recovered.
 
     More than eight go on below, and on a telephone what is wider than two.
