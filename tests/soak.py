@@ -11,7 +11,6 @@ SOAK_ROUNDS (20) and SOAK_COLD (3) make it shorter; SOAK_OUT is another folder.
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -72,8 +71,6 @@ def main() -> int:
         name: {
             "runs": len(runs),
             "failed": sum(bool(run["error"]) for run in runs),
-            "seconds": [min(s := [run["seconds"] for run in runs]), statistics.median(s), max(s)],
-            "peak_gb": max(run["peak_gb"] or 0 for run in runs),
         }
         for name, runs in whole.items()
     }

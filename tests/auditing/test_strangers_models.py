@@ -1,7 +1,5 @@
 """Strangers' models and slips: what gives its image away is never called clear, and what cannot be audited is told in one line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -77,7 +77,8 @@ def test_the_noise_is_of_the_clips_size_and_there_for_empty_batches():
 
 
 def test_an_interrupted_training_goes_on_with_the_same_noise_and_the_same_account(tmp_path):
-    whole, rest, defence = build(), build(), DP(8, 1e-5)
+    whole, stopped, rest = (copy.deepcopy(model) for model in [nn.Sequential(nn.Flatten(), nn.Linear(3072, 3))] * 3)
+    defence = DP(8, 1e-5)
     fit(whole, defence, run=compute.Run("victim", {"n": 0}, tmp_path))
     run = compute.Run("victim", {"n": 1}, tmp_path)
 
@@ -86,7 +87,7 @@ def test_an_interrupted_training_goes_on_with_the_same_noise_and_the_same_accoun
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(build(), defence, run=run, watch=watch)
+        fit(stopped, defence, run=run, watch=watch)
     fit(rest, defence, run=run)
     assert all(torch.equal(p, q) for p, q in zip(whole.parameters(), rest.parameters(), strict=True))
     assert run.read("defences") == compute.Run("victim", {"n": 0}, tmp_path).read("defences")

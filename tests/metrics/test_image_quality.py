@@ -1,7 +1,5 @@
 """Metrics by hand, their laws, and SSIM and LPIPS against the libraries that define them."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

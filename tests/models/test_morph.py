@@ -1,7 +1,5 @@
 """The morph equals timm at both ends; between them it counts, orders and differs as Table 9 prints it."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

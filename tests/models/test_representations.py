@@ -13,11 +13,13 @@ SMALL = {
     "resnet_cifar": dict(channels=(8, 8, 16, 16), stem="imagenet"),
     "swin_cifar": dict(embed_dim=16, depths=(1, 1, 1), num_heads=(1, 2, 4), window_size=4),
     "vit_cifar": dict(embed_dim=32, num_heads=2, depth=2),
+    "ir152": dict(layers=(1, 1, 1, 1), image_size=32),
 }
 WIDTHS = {  # of the stages and of the representation; the places that are averaged in a map of the last stage
     "resnet_cifar": ([64, 32, 32, 64, 64, 64], (2, 3)),
     "swin_cifar": ([16, 32, 64, 64], (1, 2)),
     "vit_cifar": ([32, 32, 32], (1,)),
+    "ir152": ([64, 128, 256, 512, 512], (2, 3)),
 }
 X = torch.randint(0, 256, (5, 3, 32, 32), generator=torch.Generator().manual_seed(0)).byte()
 

@@ -1,7 +1,5 @@
 """A lab's claims as a notebook shows them: verdict first, in plain words, eight of them, and readable without colours."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Searches as a reader watches them: with and without an event loop, in a real kernel, and in a headless run."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import re

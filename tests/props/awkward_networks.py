@@ -1,7 +1,5 @@
 """Layers that an attack meets and cannot treat like others."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

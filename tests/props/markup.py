@@ -1,7 +1,5 @@
 """HTML as tests read it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from html.parser import HTMLParser
 

@@ -1,7 +1,5 @@
 """What a training does with defences: forms in order, penalties added, resume behind a change of form; and nothing without any."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import ClassVar

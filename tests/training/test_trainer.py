@@ -1,7 +1,5 @@
 """The trainer: steps against formulas by hand, resume to the bit, victims trained once, the caller's random states untouched."""
 
-from __future__ import annotations
-
 import multiprocessing
 import random
 import signal

@@ -1,7 +1,5 @@
 """The Jacobian against finite differences and by hand; ranks, conditions and receptive fields where the answer is known."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
