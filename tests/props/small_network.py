@@ -20,6 +20,7 @@ def network(seed=0):
 
 
 def sent(model, batch=1, seed=0):
-    """Photographs, and what a client sends of them; labels 1, 2, ..."""
-    images = torch.rand(batch, 3, 6, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    """Photographs of 6 x 6 pixels, for a ViT 32 x 32, and what a client sends of them; labels 1, 2, ..."""
+    shape = (batch, 3, *([32, 32] if hasattr(model, "patch_embed") else [6, 6]))
+    images = torch.rand(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     return images, observe(model, images, (torch.arange(batch) + 1) % 5)
