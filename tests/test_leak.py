@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
-from awkward_networks import Tokens
+from awkward_networks import Observed, Tokens
 from torch import nn
 from weights import same
 
@@ -48,21 +48,6 @@ def test_observe_in_train_mode_normalises_by_the_batch_and_leaves_running_statis
     loss = F.cross_entropy(model(model.normalise(x)), y)  # a plain forward pass does count
     assert not same(model, before)
     torch.testing.assert_close(leak["fc.weight"], torch.autograd.grad(loss, model.fc.weight)[0])
-
-
-class Observed(nn.Module):
-    """A linear model with buffers that a pass writes in any mode: the largest pixel so far, and the first batch's mean."""
-
-    def __init__(self):
-        super().__init__()
-        self.fc, self.largest = nn.Linear(3 * 32 * 32, 10), nn.Buffer(torch.zeros(()))
-        self.register_buffer("mean", None)
-
-    def forward(self, x):
-        self.largest.copy_(torch.maximum(self.largest, x.detach().max()))
-        if self.mean is None:
-            self.mean = x.detach().mean((0, 2, 3), keepdim=True)
-        return self.fc((x - self.mean).flatten(1))
 
 
 @pytest.mark.parametrize("derivative", ["exact", "auto"])

@@ -76,23 +76,6 @@ def test_the_noise_is_of_the_clips_size_and_there_for_empty_batches():
     assert left(model).std().item() == pytest.approx(3.0 * 0.5 / 4, rel=0.01)
 
 
-def test_an_interrupted_training_goes_on_with_the_same_noise_and_the_same_account(tmp_path):
-    whole, stopped, rest = (copy.deepcopy(model) for model in [nn.Sequential(nn.Flatten(), nn.Linear(3072, 3))] * 3)
-    defence = DP(8, 1e-5)
-    fit(whole, defence, run=compute.Run("victim", {"n": 0}, tmp_path))
-    run = compute.Run("victim", {"n": 1}, tmp_path)
-
-    def watch(epoch):
-        if epoch == 1:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fit(stopped, defence, run=run, watch=watch)
-    fit(rest, defence, run=run)
-    assert all(torch.equal(p, q) for p, q in zip(whole.parameters(), rest.parameters(), strict=True))
-    assert run.read("defences") == compute.Run("victim", {"n": 0}, tmp_path).read("defences")
-
-
 def test_epsilon_agrees_with_the_accountant_step_by_step(tmp_path, capsys):
     run = compute.Run("victim", {}, tmp_path)
     training.fit(build("vit_cifar"), (PIXELS, LABELS), RECIPE, seed=0, defences=(DP(8, 1e-5),), run=run)

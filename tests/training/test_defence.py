@@ -102,17 +102,20 @@ def test_an_interrupted_training_goes_on_before_at_and_behind_the_cut(tmp_path):
     objective = fit(whole, *defences, recipe=LONGER)
 
     def watch(epoch):
-        if epoch == stop + 1:
+        seen.append(epoch)
+        if len(seen) == stop + 1:
             raise KeyboardInterrupt
 
     for stop in (1, 2):
+        seen = []
         run = compute.Run("victim", {"stop": stop}, tmp_path)
         with pytest.raises(KeyboardInterrupt):
             fit(build(), *defences, recipe=LONGER, run=run, watch=watch)
         for _ in range(2):  # at the second time the run is complete: weights alone are loaded
             rest = build()
-            assert fit(rest, *defences, recipe=LONGER, run=run) == objective and same(rest, whole)
+            assert fit(rest, *defences, recipe=LONGER, run=run, watch=watch) == objective and same(rest, whole)
             assert not any(module._forward_hooks for module in rest.modules())
+        assert seen == [*range(1, stop + 2), *range(stop + 1, 5)]  # an epoch counts once its watcher is done
 
 
 def test_what_a_form_draws_hangs_on_the_seed_alone():

@@ -231,20 +231,6 @@ def test_a_victim_is_trained_once_for_each_thing_that_its_result_depends_on(tmp_
         assert len(epochs) == 2, other
 
 
-def test_an_epoch_counts_once_its_watcher_is_done(tmp_path):
-    run, seen = compute.Run("victim", {"watched": True}, tmp_path), []
-
-    def watch(epoch):
-        seen.append(epoch)
-        if len(seen) == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fit(tiny(), BUSY, run=run, watch=watch)
-    fit(tiny(), BUSY, run=run, watch=watch)
-    assert seen == [1, 2, 2, 3, 4, 5] and run.complete
-
-
 def test_each_epoch_of_the_loop_draws_from_its_own_seed_and_leaves_the_callers_alone(tmp_path):
     network, seeds, before = nn.Linear(1, 1), [], torch.get_rng_state()
     optimiser, run = torch.optim.SGD(network.parameters()), compute.Run("loop", {}, tmp_path)
