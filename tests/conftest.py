@@ -60,13 +60,16 @@ def shell():
 
 @pytest.fixture
 def execute_lab(tmp_path):
-    """Runs the source of a lab, jupytext's, as the headless runner does: what was found, and the notebook as text."""
+    """Runs the source of a lab, jupytext's, as the headless runner does: what was found, and the notebook."""
+    import nbformat
+
     from privlab.runner import execution
 
-    def run(text):
+    def run(text, **more):
         source, out = tmp_path / "01_lab.py", tmp_path / "out.ipynb"
         source.write_text(text)
-        return execution.execute(source, out, {"profile": "smoke", "seed": 0, "device": "cpu"}), out.read_text()
+        found = execution.execute(source, out, {"profile": "smoke", "seed": 3, "device": "cpu"}, **more)
+        return found, nbformat.read(out, as_version=4)
 
     return run
 

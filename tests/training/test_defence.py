@@ -7,8 +7,7 @@ from typing import ClassVar
 import pytest
 import torch
 import torch.nn.functional as F
-from small_training import FAMILIES, LABELS, PIXELS, RECIPE, build, fit
-from torch import nn
+from small_training import FAMILIES, LABELS, PIXELS, RECIPE, build, fit, linear
 from weights import same
 
 from privlab import compute, data, training
@@ -18,12 +17,6 @@ from privlab.training import Recipe, shadow_models, trainer
 from privlab.training.defence import Defence, shaped
 
 LONGER = replace(RECIPE, epochs=4, augment="flip")
-
-
-def linear():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 3)).double()
 
 
 @dataclass(frozen=True)

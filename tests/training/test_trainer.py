@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from awkward_networks import Tokens
+from small_training import linear
 from timm.data import Mixup
 from torch import nn
 from weights import same
@@ -39,12 +40,6 @@ def tiny(seed=0, classes=3, width=4):
             nn.Linear(width * 16, classes),
         )
     return model.eval()
-
-
-def linear(dtype=torch.float64, seed=0):
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return nn.Sequential(nn.Flatten(), nn.Linear(64, 3)).to(dtype)
 
 
 def fit(model, recipe, images=SET, seed=0, **more):
@@ -79,7 +74,7 @@ def gradient(weight, bias):
 def test_two_steps_of_adamw_by_hand():
     """Loshchilov & Hutter 2019, algorithm 2, on a cosine: the rates of two steps are lr and lr / 2."""
     recipe = Recipe(epochs=2, batch_size=24, lr=0.1, weight_decay=0.3, betas=(0.8, 0.95))
-    model = linear()
+    model = linear(64)
     values = [p.detach().clone() for p in model.parameters()]
     fit(model, recipe)
     m, v = [torch.zeros_like(p) for p in values], [torch.zeros_like(p) for p in values]
@@ -95,7 +90,7 @@ def test_two_steps_of_adamw_by_hand():
 
 def test_the_objective_is_that_of_timms_mixed_images_and_targets():
     recipe = Recipe(epochs=1, batch_size=24, lr=1e-300, weight_decay=0, mixup=0.8, cutmix=1.0, label_smoothing=0.1)
-    model = linear()
+    model = linear(64)
     objective = fit(model, recipe, seed=7)
     with trainer._own_generators(torch.device("cpu")):
         (rows,) = batches.order(24, recipe, trainer._seed(torch.device("cpu"), 7, 0))
@@ -207,7 +202,7 @@ def test_divergence_says_where_and_what_to_try(tmp_path):
     recipe = Recipe(epochs=3, batch_size=8, optimiser="sgd", lr=1e30)
     run = compute.Run("victim", {}, tmp_path)
     with pytest.raises(FloatingPointError, match=r"in epoch 1 of 3: training diverged; try lr=1e\+29, or clip"):
-        fit(linear(torch.float32), recipe, run=run)
+        fit(linear(64, torch.float32), recipe, run=run)
     assert run.names() == []  # what diverged is no checkpoint
 
 
