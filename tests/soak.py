@@ -40,9 +40,8 @@ def one(number: int) -> dict:
     done = subprocess.run(command, env=os.environ | {"PRIVLAB_STORE": str(stored)}, capture_output=True, text=True)
     labs = catalogue.pick(catalogue.everything(Path("labs")))
     results = [json.loads((here / f"{lab.name}.json").read_text()) for lab in labs]
-    now, first = (
-        {name: [row.values for row in rows] for name, rows in canaries.live(of).items()} for of in (here, OUT / "01")
-    )
+    lives = (canaries.live(of).items() for of in (here, OUT / "01"))
+    now, first = ({name: [row.values for row in rows] for name, rows in live} for live in lives)
     return {
         "round": number,
         "store": "kept" if before else "empty",
@@ -66,14 +65,8 @@ def main() -> int:
         failed = [name for name, lab in rounds[-1]["labs"].items() if lab["error"]]
         about = {name: rounds[-1][name] for name in ("store", "trained", "controls", "differ")}
         print(f"round {number}: failed {failed or 'none'}; {about}", flush=True)
-    whole = {name: [r["labs"][name] for r in rounds if name in r["labs"]] for name in rounds[0]["labs"]}
-    table = {
-        name: {
-            "runs": len(runs),
-            "failed": sum(bool(run["error"]) for run in runs),
-        }
-        for name, runs in whole.items()
-    }
+    errors = {name: [r["labs"][name]["error"] for r in rounds if name in r["labs"]] for name in rounds[0]["labs"]}
+    table = {name: {"runs": len(each), "failed": sum(map(bool, each))} for name, each in errors.items()}
     differ = sorted({text for r in rounds for text in r["differ"]})
     trained = [r["trained"] for r in rounds if r["store"] == "empty"]
     about = {"machine": measured_on.about(), "rounds": len(rounds), "trained": trained}

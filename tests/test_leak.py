@@ -64,10 +64,8 @@ def test_neither_a_client_nor_a_search_writes_into_a_models_buffers(derivative):
 
 def test_client_and_searches_differentiate_whatever_the_caller_has_switched_off(small):
     public, x, found = generators.Eigenfaces(images(20), width=5), images(), []
-    newton, people = (
-        gradient_inversion.GaussNewton(8),
-        model_inversion.ppa(pool=8, candidates=2, kept=1, views=0, steps=1),
-    )
+    newton = gradient_inversion.GaussNewton(8)
+    people = model_inversion.ppa(pool=8, candidates=2, kept=1, views=0, steps=1)
     for mode in (torch.enable_grad, torch.no_grad):
         with mode():
             leak = observe(small, x, torch.tensor([0]))

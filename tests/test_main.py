@@ -111,10 +111,8 @@ def test_every_command_has_a_help():
 
 def test_a_closed_pipe_ends_a_command_quietly():
     """As in `python -m privlab report | head -1`: with the status that a shell gives such a program, and no traceback."""
-    reads, writes = os.pipe()
+    reads, end = os.pipe()
     os.close(reads)
-    done = subprocess.run(
-        [sys.executable, "-m", "privlab", "address"], stdout=writes, stderr=subprocess.PIPE, text=True
-    )
-    os.close(writes)
+    done = subprocess.run([sys.executable, "-m", "privlab", "address"], stdout=end, stderr=subprocess.PIPE, text=True)
+    os.close(end)
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")

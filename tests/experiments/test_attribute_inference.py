@@ -46,7 +46,5 @@ def test_shares_of_epochs_are_those_where_the_swin_is_ahead_and_where_it_is_so_b
     monkeypatch.setattr(measured.representations, "read", lambda *_: {"a": torch.rand(400, 2)})
     settings = dict(families="small", images=400, recipe={}, every=1, probe_epochs=5, widths=())
     values = dict(measured.architectures.measure(0, **settings))
-    told = [
-        v for name, v in values.items() if name.startswith("share_of_epochs_ahead")
-    ]  # probe and victim, then beyond
+    told = [v for name, v in values.items() if name.startswith("share_of_epochs_ahead")]  # of both, then beyond
     assert told == pytest.approx([5 / 6, 4 / 5, 2 / 6, 3 / 5])

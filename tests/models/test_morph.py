@@ -27,9 +27,8 @@ def carry(model: morph.Morph, stock: nn.Module) -> morph.Morph:
 def test_both_ends_are_timms_in_output_and_in_gradients(step, name, of_depths, stirred):
     depths = (1, 2, 1, 1)  # in full they are only slower
     stock = stirred(timm.create_model(name, num_classes=10, **{of_depths: depths}))
-    ours = carry(
-        morph.build(step, depths=depths, **(dict(layer_scale=1.0, drop_path=0.0) if step == 14 else {})), stock
-    )
+    still = dict(layer_scale=1.0, drop_path=0.0) if step == 14 else {}
+    ours = carry(morph.build(step, depths=depths, **still), stock)
     images = torch.rand(3, 3, 64, 64, generator=torch.Generator().manual_seed(1))
     assert stock(images).std() > 1e-3
     torch.testing.assert_close(ours(images), stock(images), rtol=1e-5, atol=1e-5)

@@ -63,9 +63,7 @@ def test_penalties_are_added_to_the_loss_of_the_batch():
 
 def test_gradients_are_changed_behind_the_loss():
     """Three times, then twice as large: with a step of a sixth it is the undefended step."""
-    recipe = Recipe(
-        epochs=1, batch_size=20, optimiser="sgd", momentum=0.0, lr=0.06, weight_decay=0, schedule="constant"
-    )
+    recipe = Recipe(epochs=1, batch_size=20, optimiser="sgd", momentum=0, lr=0.06, weight_decay=0, schedule="constant")
     plain, changed = linear(), linear()
     fit(plain, recipe=recipe)
     fit(changed, Larger(3.0), Decay(1.0), Larger(2.0), recipe=replace(recipe, lr=0.01))

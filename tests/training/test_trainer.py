@@ -28,18 +28,11 @@ BUSY = Recipe(
 )
 
 
-def tiny(seed=0, classes=3, width=4):
+def tiny(seed=0):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = nn.Sequential(
-            nn.Conv2d(1, width, 3, stride=2, padding=1),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-            nn.Dropout(0.2),
-            nn.Flatten(),
-            nn.Linear(width * 16, classes),
-        )
-    return model.eval()
+        layers = nn.Conv2d(1, 4, 3, stride=2, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.2)
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(64, 3)).eval()
 
 
 def fit(model, recipe, images=SET, seed=0, **more):
@@ -139,9 +132,7 @@ def stop_at(model, forward_pass, kill=False):
     model.register_forward_pre_hook(hook)
 
 
-FORKS = pytest.mark.skipif(
-    torch.cuda.is_available(), reason="autograd's threads for a GPU are not taken along by a fork"
-)
+FORKS = pytest.mark.skipif(torch.cuda.is_available(), reason="a fork does not take autograd's threads along")
 
 
 @pytest.mark.parametrize(

@@ -181,9 +181,7 @@ AGREEING = GradientMatching((COSINE, SMOOTH, Term("agreement", 0.1, agree, of="g
     [(gradient_inversion.inverting_gradients(20), 34), (gradient_inversion.dlg(5), 9), (AGREEING, 14)],
     ids=["signed", "lbfgs", "group"],
 )
-def test_a_killed_run_goes_on_from_the_store_bit_for_bit(
-    model, leak, attack, last, tmp_path, monkeypatch, stop_behind_save
-):
+def test_a_killed_run_goes_on_bit_for_bit(model, leak, attack, last, tmp_path, monkeypatch, stop_behind_save):
     leak = replace(leak, labels=None) if attack.labels == "search" else leak
 
     def run(**store):
