@@ -109,16 +109,6 @@ def test_an_interrupted_training_goes_on_before_at_and_behind_the_cut(tmp_path):
         assert seen == [*range(1, stop + 2), *range(stop + 1, 5)]  # an epoch counts once its watcher is done
 
 
-def test_what_a_form_draws_hangs_on_the_seed_alone():
-    before = torch.random.get_rng_state()
-    copies = [build() for _ in range(3)]
-    for model, seed in zip(copies, (1, 1, 2), strict=True):
-        assert shaped(model, (regularisers.MID(0.1, 4),), 0, seed)
-        assert not shaped(model, (regularisers.MID(0.1, 4),), 1, seed)
-    assert same(copies[0], copies[1]) and not same(copies[0], copies[2])
-    assert torch.equal(torch.random.get_rng_state(), before)
-
-
 @pytest.mark.parametrize(
     ("recipe", "defences", "message"),
     [

@@ -55,13 +55,12 @@ def test_the_schedule_by_hand():
     """8 images by 2: 4 steps an epoch."""
     half = math.sqrt(0.5)
     cosine = [1, (2 + half + half) / 4, 1 / 2, (2 - half - half) / 4]
-    assert rates(Recipe(epochs=1, batch_size=2, lr=1.0), 8) == pytest.approx(cosine)
-    assert rates(Recipe(epochs=2, batch_size=2, lr=1.0, warmup_epochs=1), 8) == pytest.approx(
-        [1 / 4, 2 / 4, 3 / 4, 1, *cosine]
-    )
-    assert rates(Recipe(epochs=1, batch_size=2, lr=0.3, schedule="constant", warmup_epochs=0.5), 8) == pytest.approx(
-        [0.15, 0.3, 0.3, 0.3]
-    )
+    for given, expected in (
+        (dict(epochs=1, lr=1.0), cosine),
+        (dict(epochs=2, lr=1.0, warmup_epochs=1), [1 / 4, 2 / 4, 3 / 4, 1, *cosine]),
+        (dict(epochs=1, lr=0.3, schedule="constant", warmup_epochs=0.5), [0.15, 0.3, 0.3, 0.3]),
+    ):
+        assert rates(Recipe(batch_size=2, **given), 8) == pytest.approx(expected)
 
 
 def test_steps_by_hand():
