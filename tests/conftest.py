@@ -133,9 +133,8 @@ def built_book(shared, smoke):
             shutil.copy(ROOT / "pyproject.toml", place)  # the house is drawn from it
             command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "book", "built"]
             clean = {name: value for name, value in os.environ.items() if not name.startswith("PRIVLAB_")}
-            done = subprocess.run(
-                command, cwd=place, env=clean | {"PRIVLAB_RUN": str(run)}, capture_output=True, text=True
-            )
+            clean["PRIVLAB_RUN"] = str(run)
+            done = subprocess.run(command, cwd=place, env=clean, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr[-3000:]
             (place / "complete").touch()
     return place / "built"

@@ -102,10 +102,9 @@ LEAKING: dict[str, tuple[Callable[[], nn.Module], Tensor, float]] = {  # build, 
     "another size": (lambda: Plain(lambda x: F.interpolate(x, 16, mode="bilinear")), F.interpolate(IMAGES, 14), 60),
     "a frozen embedding": (lambda: Wrapped(vit(embed_dim=384, depth=2, position="random"), lambda x: x.flip(3)), LARGE, 60),
 }  # fmt: skip
-NAMES = [pytest.param(name, marks=[pytest.mark.check] if k > 6 else []) for k, name in enumerate(LEAKING)]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.check] * (k > 6)) for k, n in enumerate(LEAKING)])
 def test_a_model_that_gives_its_image_away_is_not_all_clear(name):
     build, images, least = LEAKING[name]
     with torch.random.fork_rng():

@@ -12,7 +12,6 @@ import time
 from statistics import median
 
 import pytest
-import torch
 
 from privlab import data, metrics, models
 from privlab.attacks import gradient_inversion
@@ -33,14 +32,10 @@ PROMISED = {
     "vit_std_1": functools.partial(vit, position_std=1.0),
     "morph_14_half": functools.partial(morph.build, 14, width=0.5, depths=(1, 1, 1, 1)),
 }
-NETS = {
-    "vit_std_0p02": functools.partial(vit, position_std=0.02),
-    "swin": functools.partial(models.build, "swin_cifar"),
-    "convnext": functools.partial(models.build, "convnext_cifar"),
-    "resnet": functools.partial(models.build, "resnet_cifar"),
-} | {
-    f"morph_{n}": functools.partial(morph.build, n, **QUARTER) for n in (8, 9, 10, 12, 14, 1, 2, 3, 4, 5, 6, 7, 11, 13)
-}
+NETS = {"vit_std_0p02": functools.partial(vit, position_std=0.02)}
+NETS |= {name: functools.partial(models.build, f"{name}_cifar") for name in ("swin", "convnext", "resnet")}
+STEPS = (8, 9, 10, 12, 14, 1, 2, 3, 4, 5, 6, 7, 11, 13)
+NETS |= {f"morph_{n}": functools.partial(morph.build, n, **QUARTER) for n in STEPS}
 ASKED = ("resnet", "morph_8", "morph_9")  # is it the kink of ReLU that stops the search?
 DOUBLE = ("vit_std_1", "vit_std_0p02")  # float64; the others float32, as a client sends it
 
@@ -60,8 +55,7 @@ METHODS = {  # passes -> the attack; and the passes of one of its evaluations
 
 def photographs(image, batch):
     photos = data.load("cifar10_samples")
-    taken = [photos.one((image + i) % len(photos)) for i in range(batch)]
-    return tuple(torch.cat(part) for part in zip(*taken, strict=True))
+    return photos.take([(image + i) % len(photos) for i in range(batch)])
 
 
 def search(table, net, method, image, seed, passes, batch=1):

@@ -1,8 +1,8 @@
 """DP-SGD: gradients image by image and beside Opacus', its noise, Poisson batches, epsilon, interruption, and what it refuses."""
 
 import copy
-import math
 import sys
+from math import log
 
 import pytest
 import small_training
@@ -91,9 +91,7 @@ def test_epsilon_of_whole_batches_by_hand():
     """Without sampling a step has the Renyi divergence a / (2 noise^2) at each order a, and steps add up; Balle et al. 2020, Theorem 21."""
     orders = [a for a in RDPAccountant.DEFAULT_ALPHAS if a > 1]
     noise, steps, delta = 5.0, 12, 1e-5
-    expected = min(
-        steps * a / (2 * noise**2) + math.log((a - 1) / a) - (math.log(delta) + math.log(a)) / (a - 1) for a in orders
-    )
+    expected = min(steps * a / (2 * noise**2) + log((a - 1) / a) - (log(delta) + log(a)) / (a - 1) for a in orders)
     assert dp_sgd.spent(noise, 1.0, steps, delta) == pytest.approx(expected, rel=1e-9)
 
 

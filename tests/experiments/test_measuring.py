@@ -105,7 +105,6 @@ def test_the_command_says_what_is_there_and_what_is_no_size_of_it(walk, capsys):
         assert main(["measure", walk.name, "--size", "night", *asked]) == 2
         assert "size='night': invented.walk can be measured at smoke, class" in capsys.readouterr().err
     assert main(["measure", "invented*", "--size", "night"]) == 0  # of many those are meant that have the size
-    capsys.readouterr()
     for asked, says in (
         ("--register", "registered: invented.walk at class, repeats 0 to 5"),
         ("--list", "invented.walk"),

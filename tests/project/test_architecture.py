@@ -52,9 +52,8 @@ def test_an_import_that_the_house_forbids_breaks_its_contract(tmp_path):
     for place, imported in bad.items():
         (tmp_path / "privlab" / place).write_text(f"import {imported}\n")
     command = [Path(sys.executable).parent / "lint-imports", "--no-cache"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": ".", "NO_COLOR": "1"}, capture_output=True, text=True
-    )
+    own = os.environ | {"PYTHONPATH": ".", "NO_COLOR": "1"}
+    done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True)
     said = " ".join(done.stdout.split())
     assert done.returncode == 1 and said.count(" BROKEN ") == 4
     for place, imported in bad.items():

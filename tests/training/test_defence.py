@@ -45,11 +45,6 @@ class Larger(Defence):
         return change
 
 
-@dataclass(frozen=True)
-class Private(Defence):
-    own_steps: ClassVar[bool] = True
-
-
 def test_penalties_are_added_to_the_loss_of_the_batch():
     """One batch and a rate of about 0: cross-entropy of the first weights, and 2 + 3 times what the penalty says of the pixels."""
     model = linear()
@@ -109,17 +104,10 @@ def test_an_interrupted_training_goes_on_before_at_and_behind_the_cut(tmp_path):
         assert seen == [*range(1, stop + 2), *range(stop + 1, 5)]  # an epoch counts once its watcher is done
 
 
-@pytest.mark.parametrize(
-    ("recipe", "defences", "message"),
-    [
-        (dict(mixup=0.8), (regularisers.BiDO(1, 1),), "mixup=0.8, cutmix=0 cannot go with BiDO.*give .* mixup=0"),
-        (dict(), (regularisers.BiDO(1, 1), Private()), "Private.* cannot go with BiDO"),
-    ],
-)
-def test_what_cannot_be_trained_is_told_before_anything_changes(recipe, defences, message):
+def test_what_cannot_be_trained_is_told_before_anything_changes():
     model = build()
-    with pytest.raises(ValueError, match=message):
-        fit(model, *defences, recipe=replace(RECIPE, **recipe))
+    with pytest.raises(ValueError, match=r"mixup=0.8, cutmix=0 cannot go with BiDO.*give .* mixup=0"):
+        fit(model, regularisers.BiDO(1, 1), recipe=replace(RECIPE, mixup=0.8))
     assert same(model, build())
 
 
