@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 from props import measured_on
@@ -47,7 +46,6 @@ def one(number: int) -> dict:
         "store": "kept" if before else "empty",
         "trained": kept(stored) - before,
         "status": done.returncode,
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "labs": {r["lab"]: {k: r[k] for k in ("seconds", "peak_gb", "error")} for r in results},
         "controls": sum(len(r["controls"]) for r in results),
         "differ": [name for name, values in first.items() if now.get(name) != values],
