@@ -60,13 +60,16 @@ def shell():
 
 @pytest.fixture
 def execute_lab(tmp_path):
-    """Runs the source of a lab, jupytext's, as the headless runner does: what was found, and the notebook as text."""
+    """Runs the source of a lab, jupytext's, as the headless runner does: what was found, and the notebook."""
+    import nbformat
+
     from privlab.runner import execution
 
-    def run(text):
+    def run(text, **more):
         source, out = tmp_path / "01_lab.py", tmp_path / "out.ipynb"
         source.write_text(text)
-        return execution.execute(source, out, {"profile": "smoke", "seed": 0, "device": "cpu"}), out.read_text()
+        found = execution.execute(source, out, {"profile": "smoke", "seed": 3, "device": "cpu"}, **more)
+        return found, nbformat.read(out, as_version=4)
 
     return run
 
@@ -130,9 +133,8 @@ def built_book(shared, smoke):
             shutil.copy(ROOT / "pyproject.toml", place)  # the house is drawn from it
             command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "book", "built"]
             clean = {name: value for name, value in os.environ.items() if not name.startswith("PRIVLAB_")}
-            done = subprocess.run(
-                command, cwd=place, env=clean | {"PRIVLAB_RUN": str(run)}, capture_output=True, text=True
-            )
+            clean["PRIVLAB_RUN"] = str(run)
+            done = subprocess.run(command, cwd=place, env=clean, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr[-3000:]
             (place / "complete").touch()
     return place / "built"

@@ -11,10 +11,8 @@ SOAK_ROUNDS (20) and SOAK_COLD (3) make it shorter; SOAK_OUT is another folder.
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 from props import measured_on
@@ -41,15 +39,13 @@ def one(number: int) -> dict:
     done = subprocess.run(command, env=os.environ | {"PRIVLAB_STORE": str(stored)}, capture_output=True, text=True)
     labs = catalogue.pick(catalogue.everything(Path("labs")))
     results = [json.loads((here / f"{lab.name}.json").read_text()) for lab in labs]
-    now, first = (
-        {name: [row.values for row in rows] for name, rows in canaries.live(of).items()} for of in (here, OUT / "01")
-    )
+    lives = (canaries.live(of).items() for of in (here, OUT / "01"))
+    now, first = ({name: [row.values for row in rows] for name, rows in live} for live in lives)
     return {
         "round": number,
         "store": "kept" if before else "empty",
         "trained": kept(stored) - before,
         "status": done.returncode,
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "labs": {r["lab"]: {k: r[k] for k in ("seconds", "peak_gb", "error")} for r in results},
         "controls": sum(len(r["controls"]) for r in results),
         "differ": [name for name, values in first.items() if now.get(name) != values],
@@ -67,16 +63,8 @@ def main() -> int:
         failed = [name for name, lab in rounds[-1]["labs"].items() if lab["error"]]
         about = {name: rounds[-1][name] for name in ("store", "trained", "controls", "differ")}
         print(f"round {number}: failed {failed or 'none'}; {about}", flush=True)
-    whole = {name: [r["labs"][name] for r in rounds if name in r["labs"]] for name in rounds[0]["labs"]}
-    table = {
-        name: {
-            "runs": len(runs),
-            "failed": sum(bool(run["error"]) for run in runs),
-            "seconds": [min(s := [run["seconds"] for run in runs]), statistics.median(s), max(s)],
-            "peak_gb": max(run["peak_gb"] or 0 for run in runs),
-        }
-        for name, runs in whole.items()
-    }
+    errors = {name: [r["labs"][name]["error"] for r in rounds if name in r["labs"]] for name in rounds[0]["labs"]}
+    table = {name: {"runs": len(each), "failed": sum(map(bool, each))} for name, each in errors.items()}
     differ = sorted({text for r in rounds for text in r["differ"]})
     trained = [r["trained"] for r in rounds if r["store"] == "empty"]
     about = {"machine": measured_on.about(), "rounds": len(rounds), "trained": trained}

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
-from awkward_networks import Tokens
+from awkward_networks import Observed, Tokens
 from torch import nn
 from weights import same
 
@@ -50,21 +50,6 @@ def test_observe_in_train_mode_normalises_by_the_batch_and_leaves_running_statis
     torch.testing.assert_close(leak["fc.weight"], torch.autograd.grad(loss, model.fc.weight)[0])
 
 
-class Observed(nn.Module):
-    """A linear model with buffers that a pass writes in any mode: the largest pixel so far, and the first batch's mean."""
-
-    def __init__(self):
-        super().__init__()
-        self.fc, self.largest = nn.Linear(3 * 32 * 32, 10), nn.Buffer(torch.zeros(()))
-        self.register_buffer("mean", None)
-
-    def forward(self, x):
-        self.largest.copy_(torch.maximum(self.largest, x.detach().max()))
-        if self.mean is None:
-            self.mean = x.detach().mean((0, 2, 3), keepdim=True)
-        return self.fc((x - self.mean).flatten(1))
-
-
 @pytest.mark.parametrize("derivative", ["exact", "auto"])
 def test_neither_a_client_nor_a_search_writes_into_a_models_buffers(derivative):
     model = Observed().eval()
@@ -79,10 +64,8 @@ def test_neither_a_client_nor_a_search_writes_into_a_models_buffers(derivative):
 
 def test_client_and_searches_differentiate_whatever_the_caller_has_switched_off(small):
     public, x, found = generators.Eigenfaces(images(20), width=5), images(), []
-    newton, people = (
-        gradient_inversion.GaussNewton(8),
-        model_inversion.ppa(pool=8, candidates=2, kept=1, views=0, steps=1),
-    )
+    newton = gradient_inversion.GaussNewton(8)
+    people = model_inversion.ppa(pool=8, candidates=2, kept=1, views=0, steps=1)
     for mode in (torch.enable_grad, torch.no_grad):
         with mode():
             leak = observe(small, x, torch.tensor([0]))

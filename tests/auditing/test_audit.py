@@ -1,7 +1,5 @@
 """The audit: its numbers are those of the attacks called by hand, and its report says what was found."""
 
-from __future__ import annotations
-
 import json
 from unittest.mock import Mock
 

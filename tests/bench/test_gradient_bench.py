@@ -227,9 +227,7 @@ def follow(attack, name, std, i, seed):
 @pytest.mark.parametrize("name, std", [("swin_cifar", None), ("vit_cifar", 1.0)])
 def test_the_way_to_20_db(name, std, table):
     found = {attack: [] for attack in ("annealed(200)", "inverting_gradients(300)", PEER)}
-    for seed, i, attack in itertools.product(
-        range(SEEDS), range(IMAGES), found
-    ):  # in turn: a busy hour is busy for all
+    for seed, i, attack in itertools.product(range(SEEDS), range(IMAGES), found):  # in turn: an hour is busy for all
         found[attack].append(run(table, attack, name, std, i, seed))
     where = name if std is None else f"{name}, position std {std:g}"
     kept = []

@@ -12,7 +12,6 @@ import time
 from statistics import median
 
 import pytest
-import torch
 
 from privlab import data, metrics, models
 from privlab.attacks import gradient_inversion
@@ -33,14 +32,10 @@ PROMISED = {
     "vit_std_1": functools.partial(vit, position_std=1.0),
     "morph_14_half": functools.partial(morph.build, 14, width=0.5, depths=(1, 1, 1, 1)),
 }
-NETS = {
-    "vit_std_0p02": functools.partial(vit, position_std=0.02),
-    "swin": functools.partial(models.build, "swin_cifar"),
-    "convnext": functools.partial(models.build, "convnext_cifar"),
-    "resnet": functools.partial(models.build, "resnet_cifar"),
-} | {
-    f"morph_{n}": functools.partial(morph.build, n, **QUARTER) for n in (8, 9, 10, 12, 14, 1, 2, 3, 4, 5, 6, 7, 11, 13)
-}
+NETS = {"vit_std_0p02": functools.partial(vit, position_std=0.02)}
+NETS |= {name: functools.partial(models.build, f"{name}_cifar") for name in ("swin", "convnext", "resnet")}
+STEPS = (8, 9, 10, 12, 14, 1, 2, 3, 4, 5, 6, 7, 11, 13)
+NETS |= {f"morph_{n}": functools.partial(morph.build, n, **QUARTER) for n in STEPS}
 ASKED = ("resnet", "morph_8", "morph_9")  # is it the kink of ReLU that stops the search?
 DOUBLE = ("vit_std_1", "vit_std_0p02")  # float64; the others float32, as a client sends it
 
@@ -60,8 +55,7 @@ METHODS = {  # passes -> the attack; and the passes of one of its evaluations
 
 def photographs(image, batch):
     photos = data.load("cifar10_samples")
-    taken = [photos.one((image + i) % len(photos)) for i in range(batch)]
-    return tuple(torch.cat(part) for part in zip(*taken, strict=True))
+    return photos.take([(image + i) % len(photos) for i in range(batch)])
 
 
 def search(table, net, method, image, seed, passes, batch=1):
@@ -73,18 +67,15 @@ def search(table, net, method, image, seed, passes, batch=1):
         images, labels = photographs(image, batch)
         leak = observe(model, images, labels)
         attack, price = METHODS[method]
-        began, curve, score = time.process_time(), [], math.nan
+        began, psnr, score = time.process_time(), math.nan, math.nan
         for state in attack(passes).search(model, leak, seed=seed):
             if price * state.evaluations > passes:
                 break
-            score = state.score
-            psnr = metrics.psnr(state.images.float(), images).mean().item()
-            curve.append((price * state.evaluations, round(psnr, 2)))
+            psnr, score = metrics.psnr(state.images.float(), images).mean().item(), state.score
             if method == "gauss_newton" and score <= ENOUGH.get(net, -math.inf):
                 break
         seconds = round(time.process_time() - began, 1)
-        thinned = curve[:: max(1, len(curve) // 20)] + curve[-1:]
-        return dict(psnr=curve[-1][1], seconds=seconds, score=score, curve=thinned)
+        return dict(psnr=round(psnr, 2), seconds=seconds, score=score)
 
     return table.kept(made, net=net, method=method, image=image, seed=seed, batch=batch, passes=passes)
 

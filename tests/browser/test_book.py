@@ -86,9 +86,7 @@ def test_each_prediction_hides_what_follows_until_it_is_made(built_book, reader,
         assert reader.js(LATER) == before  # who moves among the options has not guessed yet
         reader.press(Keys.ENTER)
         after = reader.js(LATER)
-        assert (
-            after == before if cell == behind else after < before
-        )  # of several in one cell the last opens what follows
+        assert after == before if cell == behind else after < before  # of several the last opens what follows
         before = after
     told = [e.text for e in reader.driver.find_elements("css selector", ".privlab-answer")]
     assert after == 0 and len(told) == len(forms) and all(text.startswith("You said ") for text in told)

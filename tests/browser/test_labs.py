@@ -88,9 +88,8 @@ def guess(page):
         if page.js(ON_GUESS):
             break
     before = page.js(GUESS)
-    page.press(
-        Keys.ARROW_RIGHT if page.js("return document.activeElement.getAttribute('role')") == "slider" else Keys.SPACE
-    )
+    slider = page.js("return document.activeElement.getAttribute('role')") == "slider"
+    page.press(Keys.ARROW_RIGHT if slider else Keys.SPACE)
     page.until(lambda: page.js(GUESS) != before, 10)
     words, given = page.js(GUESS)
     assert given

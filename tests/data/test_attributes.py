@@ -21,12 +21,9 @@ def test_cifar10_has_the_coarse_task_beside_the_class():
     assert known["animal"].double().mean() == 0.6
 
 
-def test_orl_has_glasses_beside_the_person(orl):
+def test_orl_has_glasses_beside_the_person_and_those_that_were_typed_in_can_be_seen(orl):
     assert len(orl) == 400 and orl["person"].bincount().tolist() == [10] * 40 and int(orl["glasses"].sum()) == 119
-
-
-def test_the_glasses_that_were_typed_in_can_be_seen(orl):
-    """Of a person who takes them off, photographs with glasses have stronger edges around the eyes, their rims, than those without."""
+    # of a person who takes them off, photographs with glasses have stronger edges around the eyes, their rims, than those without
     eyes = orl.pixels[:, 0, 40:65, 15:77].float()
     edges, glasses = eyes.diff(dim=1).abs().mean((1, 2)).reshape(40, 10), orl["glasses"].reshape(40, 10).bool()
     seen = [edges[k][glasses[k]].mean() > edges[k][~glasses[k]].mean() for k in range(40) if 2 <= glasses[k].sum() <= 8]

@@ -1,7 +1,5 @@
 """Data: what an image set hands out, how it is normalised, and what it says to a bad request."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Sources: the real sets through their packages, the official layouts through a server on this machine, and bad luck."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import http.server
@@ -11,7 +9,6 @@ import os
 import pickle
 import re
 import shutil
-import socket
 import sys
 import tarfile
 import threading
@@ -66,12 +63,6 @@ def site(monkeypatch):
     yield made
     server.shutdown()
     server.server_close()
-
-
-def closed_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}"
 
 
 PEOPLE = tuple(f"person {i}" for i in range(1, 12))
@@ -212,7 +203,7 @@ def test_att_layout_orders_people_by_number_and_a_server_that_dies_midway_is_ask
 
 def test_a_second_address_and_then_a_package_stand_in(site, monkeypatch, tmp_path, capsys):
     real = sources.describe("cifar10_samples")
-    gone = [f"{site.url}/gone.zip", f"{closed_port()}/x.zip"]
+    gone = [f"{site.url}/gone.zip", "http://127.0.0.1:9/x.zip"]  # where nobody listens
     down = Origin("cifar10_samples", [File("x.zip", gone, real.origins[0].files[0].sha256)])
     listed(monkeypatch, down, real.origins[0], name="few", contents=real.contents)
     monkeypatch.setenv("PRIVLAB_OFFICIAL", "0")

@@ -34,9 +34,8 @@ def test_pairs_complement_each_other_and_others_do_not():
 def test_every_way_to_hold_a_sample_is_as_likely(pairs):
     keep = data.in_out(24_000, 4, 1, pairs)
     assert keep.shape == (4, 24_000) and keep.dtype == torch.bool
-    assert torch.equal(keep, data.in_out(24_000, 4, 1, pairs)) and not torch.equal(
-        keep, data.in_out(24_000, 4, 2, pairs)
-    )
+    assert torch.equal(keep, data.in_out(24_000, 4, 1, pairs))
+    assert not torch.equal(keep, data.in_out(24_000, 4, 2, pairs))
     ways = (keep * torch.tensor([1, 2, 4, 8])[:, None]).sum(0).bincount(minlength=16)
     possible = [3, 5, 6, 9, 10, 12] if not pairs else [5, 6, 9, 10]  # which two of the four hold it
     expected = 24_000 / len(possible)

@@ -1,16 +1,14 @@
 """Skips cut as a defence: the paper's four against `zoo.build`'s cuts, and each in a training."""
 
 import copy
-from dataclasses import replace
 
 import pytest
 import torch
-from small_training import PIXELS, RECIPE, build, fit
+from small_training import PIXELS, build, fit
 from weights import same
 
 from privlab import models, training
 from privlab.defences import architecture
-from privlab.models import skip_connections
 
 CASES = [
     (architecture.rolss(), "resnet18", [(4, 0)]),
@@ -32,18 +30,6 @@ def test_a_defence_in_place_is_the_cut_of_the_zoo(defence, name, cuts):
     assert torch.equal(training.logits(model, PIXELS), training.logits(expected, PIXELS))
     assert not torch.equal(training.logits(model, PIXELS), training.logits(build(name), PIXELS))
     assert not defence.shape(model, 1) and not defence.shape(copy.deepcopy(model), 7) and same(model, expected)
-
-
-def test_tts_is_full_first_and_cut_afterwards_with_the_weights_of_the_first_stage():
-    def watched(model, *defences):
-        kept = []
-        watch = lambda epoch: kept.append(copy.deepcopy(model))  # noqa: E731
-        fit(model, *defences, recipe=replace(RECIPE, epochs=3), watch=watch)
-        return kept
-
-    defended, plain = watched(build(), architecture.tts(2)), watched(build())
-    assert [skip_connections.stages(model) for model in defended] == [[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3]]
-    assert same(defended[1], plain[1])  # until then it is the full model
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -129,12 +130,6 @@ def test_low_bits_by_hand():
     assert held(perturbation.low_bits(constant, 1)) == held(constant)
 
 
-def test_shares_that_are_no_budget_and_parts_that_are_none_are_refused():
-    for shares, why in (({"w": 0.5, "b": 0.4}, "add up to 0.9; give"), ({"stm": 1}, "'stm' is no part .* mean 'stem'")):
-        with pytest.raises(ValueError, match=why):
-            spread(update(2, -4, 5, 6), shares, 0.1)
-
-
 @pytest.mark.parametrize(
     ("defence", "bad", "message"),
     [
@@ -142,8 +137,10 @@ def test_shares_that_are_no_budget_and_parts_that_are_none_are_refused():
         (perturbation.sparse, 1.1, "share=1.1 of the numbers cannot be kept; give one above 0 and at most 1"),
         (perturbation.low_bits, 17, "bits=17 is no number of bits; give 1 to 16, such as 8"),
         (perturbation.gaussian, -0.1, "relative=-0.1 is no share of the gradient's norm"),
+        (partial(spread, relative=0.1), {"w": 0.5, "b": 0.4}, "add up to 0.9; give"),
+        (partial(spread, relative=0.1), {"stm": 1}, "'stm' is no part .* mean 'stem'"),
     ],
 )
-def test_numbers_out_of_range(defence, bad, message):
+def test_what_is_no_such_number_and_no_budget_is_refused(defence, bad, message):
     with pytest.raises(ValueError, match=message):
         defence(update(2, -4, 5, 6), bad)

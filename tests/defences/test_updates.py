@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from small_training import LABELS, PIXELS, fit
+from small_training import LABELS, PIXELS, build, fit
 from torch import nn
 from weights import same
 
-from privlab import models
 from privlab.defences import perturbation, updates
 from privlab.defences.updates import sent
 from privlab.leak import Leak, observe
@@ -28,16 +27,12 @@ WAYS = [
 each_way = pytest.mark.parametrize(("defence", "function"), WAYS, ids=[str(defence) for defence, _ in WAYS])
 
 
-def vit(**changes):
-    return models.build("vit_cifar", **(dict(embed_dim=64, depth=2, num_heads=2, num_classes=3) | changes))
-
-
 PHOTO = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(1))
 
 
 @pytest.fixture(scope="module")
 def small():
-    model = vit()
+    model = build("vit_cifar")
     return model, observe(model, PHOTO, torch.tensor([2]))
 
 
@@ -84,7 +79,7 @@ STEP = Recipe(epochs=1, batch_size=20, optimiser="sgd", momentum=0.0, lr=0.5, we
 @pytest.fixture(scope="module")
 def whole_set():
     """The gradient of the whole set at the first weights, in double precision: the update of the one step of STEP."""
-    model = vit().double()
+    model = build("vit_cifar").double()
     return model, observe(model, PIXELS.double() / 255, LABELS)
 
 
@@ -93,7 +88,7 @@ def test_a_step_by_hand(defence, function, whole_set):
     """The weights move by the step length times the defended gradient; where none was sent, not at all. Noise is drawn by the epoch's
     seed, in the update's order."""
     before, clean = whole_set
-    got = vit().double()
+    got = build("vit_cifar").double()
     fit(got, defence, recipe=STEP)
     with torch.random.fork_rng(devices=[]):
         trainer._seed(torch.device("cpu"), 0, 0)
@@ -106,7 +101,7 @@ def test_a_step_by_hand(defence, function, whole_set):
 
 def test_what_is_withheld_stays_as_it_was_drawn():
     """No decay and no momentum touches it, and all else learns."""
-    got, drawn = vit(), vit()
+    got, drawn = build("vit_cifar"), build("vit_cifar")
     fit(got, sent("withheld", words=("position", "mlp")), recipe=RECIPE)
     withheld = parts.names(drawn, "position", "mlp")
     for name, p in drawn.named_parameters():
@@ -114,7 +109,7 @@ def test_what_is_withheld_stays_as_it_was_drawn():
 
 
 def test_what_does_not_fit_is_told_before_the_first_step():
-    model = vit()
+    model = build("vit_cifar")
     with pytest.raises(ValueError, match="learns nothing in 'conv'; it has stem, attention, mlp, norm, head"):
         fit(model, sent("withheld", words=["conv"]))
-    assert same(model, vit())
+    assert same(model, build("vit_cifar"))

@@ -15,9 +15,7 @@ SMALL = dict(width=0.1, depths=(1, 1, 1, 1))
 def test_a_fair_weight_is_one_on_step_9_and_looks_at_public_photographs_alone(monkeypatch):
     trial = designs.trial(0, public=2, **SMALL)
     asked, one = set(), data.Images.one
-    monkeypatch.setattr(
-        data.Images, "one", lambda self, i, *how, **a: asked.add((self.split, i)) or one(self, i, *how, **a)
-    )
+    monkeypatch.setattr(data.Images, "one", lambda s, i, *how, **a: asked.add((s.split, i)) or one(s, i, *how, **a))
     assert trial.fair(trial.design(9)) == 1.0 and asked == {("train", 0), ("train", 1)}
     eight, nine = (trial.from_grey(trial.design(n)) for n in (8, 9))
     assert trial.fair(trial.design(8)) == float(f"{eight / nine:.1g}") != 1.0

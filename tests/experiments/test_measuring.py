@@ -105,6 +105,13 @@ def test_the_command_says_what_is_there_and_what_is_no_size_of_it(walk, capsys):
         assert main(["measure", walk.name, "--size", "night", *asked]) == 2
         assert "size='night': invented.walk can be measured at smoke, class" in capsys.readouterr().err
     assert main(["measure", "invented*", "--size", "night"]) == 0  # of many those are meant that have the size
+    for asked, says in (
+        ("--register", "registered: invented.walk at class, repeats 0 to 5"),
+        ("--list", "invented.walk"),
+    ):
+        assert main(["measure", walk.name, "--size", "class", asked]) == 0
+        assert says in capsys.readouterr().out
+    assert not evidence.read(walk.name, "class", walk.digest("class"))
 
 
 def test_a_further_try_begins_behind_the_first_and_is_measured_beside_it(walk, capsys, tmp_path):

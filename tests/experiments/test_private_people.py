@@ -82,12 +82,13 @@ def test_groupnorm_is_held_against_batchnorm_stopped_and_whole():
     )
     here = SimpleNamespace(faces="orl", people=4, recipe=RECIPES["identities_smoke"], judge_size={})
     judge = SimpleNamespace(accuracy=1.0, score=lambda images, _: SimpleNamespace(accuracy=images))
-    here.attacked, here.network, here.inverted = (
-        lambda *_, **__: [early, whole],
-        lambda *_, **__: None,
+    here.attacked, here.network = lambda *_, **__: [early, whole], lambda *_, **__: None
+    here.inverted, here.judged_by, here.random_face, here.strip = (
         lambda _: grouped,
+        lambda *_: judge,
+        lambda _: 25.0,
+        lambda *_: None,
     )
-    here.judged_by, here.random_face, here.strip = lambda *_: judge, lambda _: 25.0, lambda *_: None
     values = dict(resistant_architectures.judges.function(here, "tiny", 1, [4]))
     assert values["attacc_if_stopped[orl, groupnorm, judge_densenet_batchnorm]"] == pytest.approx(40.0)
     assert values["attacc[orl, groupnorm, judge_densenet_batchnorm]"] == pytest.approx(30.0)

@@ -49,9 +49,7 @@ def told(code):
 def found(text):
     """(what stands there, what says it), for each word that may not."""
     one = " ".join(text.split())
-    return [
-        (word[0], better) for pattern, better in INSTEAD.items() for word in re.finditer(pattern, one, re.IGNORECASE)
-    ]
+    return [(hit[0], better) for pattern, better in INSTEAD.items() for hit in re.finditer(pattern, one, re.IGNORECASE)]
 
 
 def test_a_lesson_uses_the_words_of_its_field(notebook):

@@ -116,9 +116,7 @@ def save(pixels, file):
 
 
 @pytest.mark.check
-@pytest.mark.parametrize(
-    ("name", "labs"), [("utkface", ["03"]), pytest.param("facescrub", ["11", "12"], marks=pytest.mark.weekly)]
-)
+@pytest.mark.parametrize(("name", "labs"), [("utkface", ["03"]), pytest.param("facescrub", ["11", "12"], marks=WEEKLY)])
 def test_a_lab_takes_the_readers_own_faces(faces, run_labs, tmp_path, name, labs):
     done = run_labs(tmp_path / "out", *labs, "-p", "faces", name, PRIVLAB_DATA=str(faces))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]

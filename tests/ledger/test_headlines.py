@@ -1,15 +1,14 @@
 """The eighteen questions: which verdicts make which answer; and the explanations: which verdicts bear them out."""
 
+import judgements
 import pytest
 
 from privlab.ledger import judging, papers, report
-from privlab.ledger.judging import INCONCLUSIVE, MEASURING, NOT_REPRODUCED, REPRODUCED, STAND_IN, Judgement
-from privlab.ledger.papers import Claim
+from privlab.ledger.judging import INCONCLUSIVE, MEASURING, NOT_REPRODUCED, REPRODUCED, STAND_IN
 
 
 def judged(verdict=REPRODUCED, scope=STAND_IN, **more):
-    claim = Claim("lu2022.x.y", "T", "05", "ordering", "S.", "psnr[a] > psnr[b]", headline=4, **more)
-    return Judgement(claim, "class", verdict, "r", scope="" if verdict == MEASURING else scope)
+    return judgements.judged("lu2022.x.y", verdict, "" if verdict == MEASURING else scope, headline=4, **more)
 
 
 LOOKED = judged(exploratory="class")

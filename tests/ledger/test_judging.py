@@ -122,9 +122,7 @@ def test_a_need_goes_before_the_question(measured, need, verdict, why):
     ("ordering", "psnr[a] > 0 and count[a] > 2", INCONCLUSIVE, "a part has the same value in every repeat, which"),
     ("ordering", "psnr[a] / count[none] > 1", INCONCLUSIVE, "a part has one repeat, or is not finite"),
 ])  # fmt: skip
-def test_an_identity_holds_in_every_repeat_and_a_part_of_which_no_mean_speaks_is_open(
-    measured, kind, compare, verdict, why
-):
+def test_an_identity_holds_in_every_repeat_and_what_no_mean_speaks_of_is_open(measured, kind, compare, verdict, why):
     errors = {"relative_error[a]": [1e-9, 1e-8, 0.0, 0.0]}
     shelf = measured("class", errors | {"psnr[a]": STEPS, "count[a]": [3.0] * 4, "count[none]": [0.0] * 4})
     judged = judging.judge(claim(compare, kind=kind), shelf)

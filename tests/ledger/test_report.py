@@ -7,21 +7,11 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from judgements import IN_PRINT, judged
 
 from privlab.ledger import judging, report
-from privlab.ledger.judging import INCONCLUSIVE, MEASURING, NOT_REPRODUCED, REPRODUCED, STAND_IN, Judgement
-from privlab.ledger.papers import Claim, Printed
-from privlab.ledger.rule import Figure
+from privlab.ledger.judging import INCONCLUSIVE, MEASURING, NOT_REPRODUCED, REPRODUCED, STAND_IN
 
-
-def judged(name="lu2022.one", verdict=REPRODUCED, scope=STAND_IN, p=None, **changes) -> Judgement:
-    figures = [Figure("psnr[a]", 40.0, 1.5, 4, 0, False, (38, 42)), Figure("psnr[b]", 20.0, None, 1, 0, False, None)]
-    claim = Claim(name, "Table 1", "05", "ordering", f"Statement of {name}.", "psnr[a] > psnr[b]")
-    claim = replace(claim, **changes)
-    return Judgement(claim, "class", verdict, f"reason for {verdict}", figures, scope, "small networks", p)
-
-
-IN_PRINT = [Printed("psnr[a]", 36.24, 5.21, "dB", "Table 5"), Printed("psnr[b]", 40.0, None, "dB", "Table 5")]
 SEVERAL = [
     judged("privlab.ours", REPRODUCED),
     judged("lu2022.two", INCONCLUSIVE, printed="a figure"),

@@ -1,7 +1,5 @@
 """Metrics by hand, their laws, and SSIM and LPIPS against the libraries that define them."""
 
-from __future__ import annotations
-
 import math
 import warnings
 
@@ -33,9 +31,8 @@ def noisy(images: torch.Tensor, scale: float, seed: int = 0) -> torch.Tensor:
 
 def test_mse_and_psnr_by_hand() -> None:
     truth = torch.full((5, 1, 2, 2), 0.5).double()
-    images = truth + torch.tensor([0.1, -0.1, 1.0, 1e-10, 0]).view(
-        5, 1, 1, 1
-    )  # the third leaves [0, 1], and is not clamped
+    off = torch.tensor([0.1, -0.1, 1.0, 1e-10, 0])  # the third leaves [0, 1], and is not clamped
+    images = truth + off.view(5, 1, 1, 1)
     assert torch.allclose(metrics.mse(images, truth)[:3], torch.tensor([0.01, 0.01, 1.0]).double())
     assert metrics.psnr(images, truth).tolist() == pytest.approx([20, 20, 0, 200, math.inf], abs=1e-4)
 

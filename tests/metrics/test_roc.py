@@ -1,7 +1,5 @@
 """Membership scores against members: definitions, symmetries, ties, and how often the interval is right."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,6 @@
 """Which parameters belong to what: groups of every family, blocks, words for parts, names of what is sent."""
 
 import pytest
-import timm
 import torch
 
 from privlab import models
@@ -17,11 +16,12 @@ from privlab.models import parts
         ("swin_tiny_patch4_window7_224", dict(stem=4, attention=60, mlp=48, conv=3, norm=54, head=4), 12),
         ("convnext_tiny", dict(stem=4, mlp=90, conv=42, norm=42, head=4), 18),
         ("deit_tiny_distilled_patch16_224", dict(stem=5, attention=48, mlp=48, norm=48, head=6), 12),
+        ("ir152", dict(stem=4, conv=153, norm=206, head=8), 50),  # a PReLU is its convolution's
     ],
 )
 def test_a_family_has_these_groups(name, expected, blocks):
     with torch.device("meta"):
-        model = timm.create_model(name)
+        model = models.build(name)
     groups, names = parts.group(model), [n for n, _ in model.named_parameters()]
     assert {part: len(names) for part, names in groups.items()} == expected
     assert "norm.weight" in groups["head"] or "norm.weight" not in names

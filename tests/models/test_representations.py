@@ -2,29 +2,25 @@
 
 import pytest
 import torch
+from small_training import build
 from torch import nn
 from weights import same
 
-from privlab import models
 from privlab.models import representations
 from privlab.models.representations import LAST
 
-SMALL = {
-    "resnet_cifar": dict(channels=(8, 8, 16, 16), stem="imagenet"),
-    "swin_cifar": dict(embed_dim=16, depths=(1, 1, 1), num_heads=(1, 2, 4), window_size=4),
-    "vit_cifar": dict(embed_dim=32, num_heads=2, depth=2),
-}
 WIDTHS = {  # of the stages and of the representation; the places that are averaged in a map of the last stage
-    "resnet_cifar": ([64, 32, 32, 64, 64, 64], (2, 3)),
-    "swin_cifar": ([16, 32, 64, 64], (1, 2)),
-    "vit_cifar": ([32, 32, 32], (1,)),
+    "resnet18": ([64, 8, 8, 12, 16, 16], (2, 3)),
+    "swin_cifar": ([12, 24, 24], (1, 2)),
+    "vit_cifar": ([16] * 5, (1,)),
+    "ir152": ([64, 128, 256, 512, 512], (2, 3)),
 }
 X = torch.randint(0, 256, (5, 3, 32, 32), generator=torch.Generator().manual_seed(0)).byte()
 
 
 @pytest.mark.parametrize("name", WIDTHS)
 def test_a_stage_is_averaged_over_its_places_and_the_head_answers_by_the_last_features(name):
-    model, maps, (widths, places) = models.build(name, 4, **SMALL[name]), [], WIDTHS[name]
+    model, maps, (widths, places) = build(name), [], WIDTHS[name]
     layers = representations.stages(model)
     found = representations.read(model, X, layers)
     assert [*found] == layers and [f.shape[1] for f in found.values()] == widths
@@ -37,7 +33,7 @@ def test_a_stage_is_averaged_over_its_places_and_the_head_answers_by_the_last_fe
 
 
 def test_reading_leaves_no_trace():
-    model = models.build("resnet_cifar", 4, **SMALL["resnet_cifar"]).train()
+    model = build().train()
     state = {n: t.clone() for n, t in model.state_dict().items()}
     representations.read(model, X, representations.stages(model))
     with pytest.raises((RuntimeError, ValueError)):

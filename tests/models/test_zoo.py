@@ -10,7 +10,7 @@ from torch import nn
 from weights import same
 
 from privlab import models
-from privlab.models import april, ir_resnet, morph, parts, position_embeddings, representations
+from privlab.models import april, ir_resnet, morph, position_embeddings, representations
 
 X = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 
@@ -131,17 +131,6 @@ def test_a_block_by_hand(outside):
     if outside != 4:
         short = F.conv2d(short, block.shortcut[0].weight) / (1 + bn2.eps) ** 0.5
     torch.testing.assert_close(block(x), y + short)
-
-
-def test_the_rest_of_the_package_finds_its_parts():
-    with torch.device("meta"):
-        model = models.build("ir152")
-        assert model.stages(torch.empty(1, 64, 64, 64)).shape == (1, 512, 4, 4)
-    assert representations.stages(model) == ["stages.0", "stages.1", "stages.2", "stages.3", "last"]
-    assert [len(stage) for stage in model.stages] == [3, 8, 36, 3]
-    assert parts.blocks(model)[:4] == ["stages.0.0", "stages.0.1", "stages.0.2", "stages.1.0"]
-    groups = parts.group(model)
-    assert all(name.startswith("stem.") for name in groups["stem"]) and "fc.weight" in groups["head"]
 
 
 def test_architecture_b_is_timms_vit_at_the_papers_sizes():

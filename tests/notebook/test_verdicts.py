@@ -1,32 +1,19 @@
 """A lab's claims as a notebook shows them: verdict first, in plain words, eight of them, and readable without colours."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import pairwise
 
 from colours import luminance
+from judgements import IN_PRINT, judged
 from markup import Page
 
 from privlab.ledger import papers, report
-from privlab.ledger.judging import INCONCLUSIVE, MEASURING, NOT_REPRODUCED, REPRODUCED, STAND_IN, Judgement
-from privlab.ledger.papers import Claim, Printed
-from privlab.ledger.rule import Figure
+from privlab.ledger.judging import INCONCLUSIVE, MEASURING, NOT_REPRODUCED, REPRODUCED
 from privlab.notebook import widgets
 from privlab.notebook.verdicts import Verdicts, plain
 
 NASTY = r'a|b <script>&"\textbf{50%} $x_1$ #~^ `c` *d* [e](f)' + "\nnext"
-IN_PRINT = [Printed("psnr[a]", 36.24, 5.21, "dB", "Table 5"), Printed("psnr[b]", 40.0, None, "dB", "Table 5")]
-
-
-def judged(name="lu2022.one", verdict=REPRODUCED, ours=None, **changes):
-    figures = [Figure("psnr[a]", 40.0, 1.5, 4, 0, False, (38, 42)), Figure("psnr[b]", 20.0, None, 1, 0, False, None)]
-    told = dict(where="Table 1", lab="05", kind="ordering", compare="psnr[a] > psnr[b]")
-    claim = Claim(**{"id": name, "statement": f"Statement of {name}.", **told, **changes})
-    return Judgement(claim, "class", verdict, f"reason for {verdict}", ours or figures, STAND_IN, "small networks")
-
-
 THREE = judged("koh2024.three", NOT_REPRODUCED, numbers=IN_PRINT)
 
 

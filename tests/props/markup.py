@@ -1,7 +1,5 @@
 """HTML as tests read it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from html.parser import HTMLParser
 
@@ -31,9 +29,7 @@ class Page(HTMLParser):
         self.open += [] if tag in VOID else [tag]
 
     def handle_endtag(self, tag):
-        assert self.open[-1:] == [tag], (
-            f"</{tag}> at line and column {self.getpos()} is in none of its own: {self.open}"
-        )
+        assert self.open[-1:] == [tag], f"</{tag}> at {self.getpos()} is in none of its own: {self.open}"
         self.open.pop()
 
     def handle_data(self, data):

@@ -1,6 +1,7 @@
 """Twenty images of three classes, a small network of each family, and a short training."""
 
 import torch
+from torch import nn
 
 from privlab import models, training
 from privlab.training import Recipe
@@ -20,6 +21,12 @@ FAMILIES = {
 
 def build(name="resnet18", **more):
     return models.build(name, seed=1, num_classes=3, **FAMILIES[name], **more)
+
+
+def linear(numbers=3 * 32 * 32, dtype=torch.float64):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Flatten(), nn.Linear(numbers, 3)).to(dtype)
 
 
 def fit(model, *defences, recipe=RECIPE, **more):

@@ -1,7 +1,5 @@
 """Weights as tests compare them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from privlab.__main__ import main
 from privlab.runner import catalogue
 
 ROOT = Path(__file__).parents[2]
@@ -60,9 +61,10 @@ def test_what_a_lab_costs_and_takes_stands_in_its_source(shelf):
     assert shelf[0].parameters == ["profile", "seed", "faces"]
 
 
-def test_the_labs_are_copied_and_nobody_s_work_is_lost(tmp_path):
+def test_the_labs_are_copied_and_nobody_s_work_is_lost(tmp_path, capsys):
     shelf = catalogue.everything(ROOT / "labs")
-    catalogue.copy(tmp_path / "mine")
+    assert main(["labs", "--to", str(tmp_path / "mine")]) == 0
+    assert f"wrote the labs into {tmp_path / 'mine'}" in capsys.readouterr().out
     assert len([*(tmp_path / "mine").rglob("*.ipynb")]) == len(shelf)
     assert names(catalogue.everything(tmp_path / "mine")) == names(shelf)
     with pytest.raises(FileExistsError, match=r"to='.*mine' is there already; choose a new folder"):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import torch
 
+from privlab.__main__ import main
 from privlab.compute import machine
 from privlab.data import sources
 from privlab.runner import doctor
@@ -15,8 +16,10 @@ def found(wanted):
     return [(state, text) for state, what, text in doctor.examine() if what == wanted]
 
 
-def test_this_machine_with_its_real_torch_and_no_data(tmp_path, monkeypatch):
+def test_this_machine_with_its_real_torch_and_no_data(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PRIVLAB_DATA", str(tmp_path / "data"))
+    assert main(["doctor"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [*["ok"] * 5, "note"]
     states, kinds, texts = zip(*doctor.examine(), strict=True)
     assert kinds == ("system", "packages", "torch", "device", "data", "data") and states == (*["ok"] * 5, "note")
     assert texts[4] == f"in {tmp_path / 'data'}: nothing yet" and all(name in texts[5] for name in sources.names())

@@ -31,16 +31,9 @@ device = "auto"
 
 
 @pytest.fixture
-def lab(tmp_path):
+def lab(execute_lab):
     """Run a lab with these cells after the usual head; (result, kept notebook)."""
-
-    def run(*cells: str, **more):
-        source, out = tmp_path / "01_lab.py", tmp_path / "out.ipynb"
-        source.write_text(HEAD + "".join(f"# %%\n{cell}\n\n" for cell in cells))
-        found = execution.execute(source, out, {"profile": "smoke", "seed": 3, "device": "cpu"}, **more)
-        return found, nbformat.read(out, as_version=4)
-
-    return run
+    return lambda *cells, **more: execute_lab(HEAD + "".join(f"# %%\n{cell}\n\n" for cell in cells), **more)
 
 
 def text_of(cell) -> str:

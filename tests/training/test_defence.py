@@ -1,7 +1,5 @@
 """What a training does with defences: forms in order, penalties added, resume behind a change of form; and nothing without any."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -9,35 +7,16 @@ from typing import ClassVar
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
+from small_training import FAMILIES, LABELS, PIXELS, RECIPE, build, fit, linear
 from weights import same
 
-from privlab import compute, data, models, training
+from privlab import compute, data, training
 from privlab.compute import store
 from privlab.defences import architecture, regularisers
 from privlab.training import Recipe, shadow_models, trainer
 from privlab.training.defence import Defence, shaped
 
-SMALL = dict(layers=(1, 1, 1, 1), channels=(8, 8, 12, 16), num_classes=3)
-RECIPE = Recipe(epochs=4, batch_size=8, lr=2e-3, augment="flip")
-DRAWN = torch.Generator().manual_seed(0)
-PIXELS = torch.randint(0, 256, (24, 3, 16, 16), generator=DRAWN, dtype=torch.uint8)
-LABELS = torch.arange(24) % 3
-SET = (PIXELS, LABELS)
-
-
-def narrow(seed=0, **changes):
-    return models.build("resnet18", seed=seed, **SMALL | changes)
-
-
-def linear():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 3)).double()
-
-
-def fit(model, recipe=RECIPE, images=SET, seed=0, **more):
-    return training.fit(model, images, recipe, seed=seed, **more)
+LONGER = replace(RECIPE, epochs=4, augment="flip")
 
 
 @dataclass(frozen=True)
@@ -66,30 +45,23 @@ class Larger(Defence):
         return change
 
 
-@dataclass(frozen=True)
-class Private(Defence):
-    own_steps: ClassVar[bool] = True
-
-
 def test_penalties_are_added_to_the_loss_of_the_batch():
     """One batch and a rate of about 0: cross-entropy of the first weights, and 2 + 3 times what the penalty says of the pixels."""
     model = linear()
     model.normalise = data.Normalise((0.5,), (0.25,))
     x = (PIXELS.double() / 255 - 0.5) / 0.25
     expected = F.cross_entropy(model(x), LABELS) + 5 * x[LABELS == 0].square().mean()
-    recipe = Recipe(epochs=1, batch_size=24, lr=1e-300, weight_decay=0)
-    objective = fit(model, recipe, defences=(Decay(2.0), Decay(3.0)))
+    recipe = Recipe(epochs=1, batch_size=20, lr=1e-300, weight_decay=0)
+    objective = fit(model, Decay(2.0), Decay(3.0), recipe=recipe)
     assert objective == [pytest.approx(expected.item(), rel=1e-9)]
 
 
 def test_gradients_are_changed_behind_the_loss():
     """Three times, then twice as large: with a step of a sixth it is the undefended step."""
-    recipe = Recipe(
-        epochs=1, batch_size=24, optimiser="sgd", momentum=0.0, lr=0.06, weight_decay=0, schedule="constant"
-    )
+    recipe = Recipe(epochs=1, batch_size=20, optimiser="sgd", momentum=0, lr=0.06, weight_decay=0, schedule="constant")
     plain, changed = linear(), linear()
-    fit(plain, recipe)
-    fit(changed, replace(recipe, lr=0.01), defences=(Larger(3.0), Decay(1.0), Larger(2.0)))
+    fit(plain, recipe=recipe)
+    fit(changed, Larger(3.0), Decay(1.0), Larger(2.0), recipe=replace(recipe, lr=0.01))
     for p, q in zip(plain.parameters(), changed.parameters(), strict=True):
         torch.testing.assert_close(p, q, rtol=1e-12, atol=1e-15)
     assert not same(plain, linear())
@@ -99,7 +71,7 @@ def test_the_optimiser_keeps_what_it_knows_of_the_parameters_that_are_left():
     """Its momenta, its count of steps; and the rate of the next step is the recipe's."""
     for kind in ("adamw", "sgd"):
         recipe = replace(RECIPE, optimiser=kind)
-        model = narrow()
+        model = build()
         optimiser = trainer._optimiser(recipe, model)
         model(PIXELS[:4].float() / 255).logsumexp(1).sum().backward()
         optimiser.step()
@@ -112,52 +84,38 @@ def test_the_optimiser_keeps_what_it_knows_of_the_parameters_that_are_left():
 
 def test_an_interrupted_training_goes_on_before_at_and_behind_the_cut(tmp_path):
     defences = (architecture.tts(2), regularisers.BiDO(0.05, 0.5), regularisers.MID(0.01, 4))
-    whole = narrow()
-    objective = fit(whole, defences=defences)
+    whole = build()
+    objective = fit(whole, *defences, recipe=LONGER)
 
     def watch(epoch):
-        if epoch == stop + 1:
+        seen.append(epoch)
+        if len(seen) == stop + 1:
             raise KeyboardInterrupt
 
     for stop in (1, 2):
+        seen = []
         run = compute.Run("victim", {"stop": stop}, tmp_path)
         with pytest.raises(KeyboardInterrupt):
-            fit(narrow(), defences=defences, run=run, watch=watch)
+            fit(build(), *defences, recipe=LONGER, run=run, watch=watch)
         for _ in range(2):  # at the second time the run is complete: weights alone are loaded
-            rest = narrow()
-            assert fit(rest, defences=defences, run=run) == objective and same(rest, whole)
+            rest = build()
+            assert fit(rest, *defences, recipe=LONGER, run=run, watch=watch) == objective and same(rest, whole)
             assert not any(module._forward_hooks for module in rest.modules())
+        assert seen == [*range(1, stop + 2), *range(stop + 1, 5)]  # an epoch counts once its watcher is done
 
 
-def test_what_a_form_draws_hangs_on_the_seed_alone():
-    before = torch.random.get_rng_state()
-    copies = [narrow() for _ in range(3)]
-    for model, seed in zip(copies, (1, 1, 2), strict=True):
-        assert shaped(model, (regularisers.MID(0.1, 4),), 0, seed)
-        assert not shaped(model, (regularisers.MID(0.1, 4),), 1, seed)
-    assert same(copies[0], copies[1]) and not same(copies[0], copies[2])
-    assert torch.equal(torch.random.get_rng_state(), before)
-
-
-@pytest.mark.parametrize(
-    ("recipe", "defences", "message"),
-    [
-        (dict(mixup=0.8), (regularisers.BiDO(1, 1),), "mixup=0.8, cutmix=0 cannot go with BiDO.*give .* mixup=0"),
-        (dict(), (regularisers.BiDO(1, 1), Private()), "Private.* cannot go with BiDO"),
-    ],
-)
-def test_what_cannot_be_trained_is_told_before_anything_changes(recipe, defences, message):
-    model = narrow()
-    with pytest.raises(ValueError, match=message):
-        fit(model, replace(RECIPE, **recipe), defences=defences)
-    assert same(model, narrow())
+def test_what_cannot_be_trained_is_told_before_anything_changes():
+    model = build()
+    with pytest.raises(ValueError, match=r"mixup=0.8, cutmix=0 cannot go with BiDO.*give .* mixup=0"):
+        fit(model, regularisers.BiDO(1, 1), recipe=replace(RECIPE, mixup=0.8))
+    assert same(model, build())
 
 
 def test_a_fleet_trains_defended_models_and_gives_them_back_in_the_form_of_each_epoch(tmp_path):
     defences = (architecture.tts(1), regularisers.BiDO(0.1, 1))
-    given = dict(model=SMALL, at=(1,), weights=True, seed=3)
-    recipe, keep = replace(RECIPE, epochs=2), data.in_out(24, 2, 0)
-    plain, made = (shadow_models.make("resnet18", recipe, SET, keep, **given, defences=some) for some in ((), defences))
+    given = dict(model=dict(FAMILIES["resnet18"], num_classes=3), at=(1,), weights=True, seed=3)
+    about = "resnet18", RECIPE, (PIXELS, LABELS), data.in_out(20, 2, 0)
+    plain, made = (shadow_models.make(*about, **given, defences=some) for some in ((), defences))
     assert "defences" not in plain.settings and store.key(plain.settings) != store.key(made.settings)
     made = replace(made, folder=tmp_path)
     shadow_models.train(made, 0)

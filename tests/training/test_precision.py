@@ -22,9 +22,8 @@ SGD = Recipe(
 def network():
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return nn.Sequential(
-            nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(128, 3)
-        )
+        layers = nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU()
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(128, 3))
 
 
 def fit(model, recipe, **more):

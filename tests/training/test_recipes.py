@@ -8,53 +8,35 @@ from privlab.ledger import papers
 from privlab.training import RECIPES, Recipe
 from privlab.training.recipes import learning_rate, steps
 
-
-def printed(recipe):
-    table = papers.table("zhang2024_table1")
-    return dict(table[table.recipe == recipe][["setting", "value"]].itertuples(index=False))
-
-
-@pytest.mark.parametrize(("name", "of"), [("zhang2024_membership", "membership"), ("zhang2024_attribute", "attribute")])
-def test_the_recipes_of_zhang2024_are_the_papers(name, of):
-    row, recipe = printed(f"{of} inference"), RECIPES[name]
-    assert row.pop("optimizer").lower() == recipe.optimiser and recipe.label_smoothing == 0
-    assert row.pop("label smoothing", "None") == "None"
-    assert row.pop("random augmentation", "None").lower() == recipe.augment
-    assert row.pop("learning rate schedule", "constant").removesuffix(" annealing") == recipe.schedule
-    momentum = recipe.betas if recipe.optimiser == "adamw" else (recipe.momentum,)
-    assert tuple(map(float, row.pop("optimizer momentum").split(", "))) == momentum
-    ours = {
-        "learning rate": recipe.lr,
-        "weight decay": recipe.weight_decay,
-        "batch size": recipe.batch_size,
-        "training epochs": recipe.epochs,
-        "mixup": recipe.mixup,
-        "cutmix": recipe.cutmix,
-    }
-    assert {name: float(value) for name, value in row.items()} == {n: v for n, v in ours.items() if v or n in row}
-
-
-TRANSFORMS = {  # torchvision's names, as the table has them
-    "RandomResizedCrop; ColorJitter; RandomHorizontalFlip": "resized_crop",
-    "RandomHorizontalFlip": "flip",
-}
+NUMBERS = {"learning rate": "lr", "weight decay": "weight_decay", "batch size": "batch_size"}
+NUMBERS |= {"training epochs": "epochs", "epochs": "epochs", "mixup": "mixup", "cutmix": "cutmix"}
+NAMES = {  # as the tables have them -> ours
+    "RandomResizedCrop; ColorJitter; RandomHorizontalFlip": "resized_crop", "RandomHorizontalFlip": "flip", "None": "none",
+    "cosine annealing": "cosine", "MultiStepLR": "steps", "": "constant",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("name", "architecture", "schedule"), [("koh2024_ppa", "ResNet-34", "MultiStepLR"), ("koh2024_ir152", "IR152", "")]
+    ("name", "table", "column", "of"),
+    [
+        ("zhang2024_membership", "zhang2024_table1", "recipe", "membership inference"),
+        ("zhang2024_attribute", "zhang2024_table1", "recipe", "attribute inference"),
+        ("koh2024_ppa", "koh2024_table12", "architectures", "ResNet-34"),
+        ("koh2024_ir152", "koh2024_table12", "architectures", "IR152"),
+    ],
 )
-def test_the_recipes_for_targets_of_model_inversion_are_the_papers(name, architecture, schedule):
-    table, recipe = papers.table("koh2024_table12"), RECIPES[name]
-    rows = table[table.architectures.str.startswith(architecture)]
-    row = dict(rows[["setting", "value"]].fillna("").itertuples(index=False))
+def test_the_recipes_of_the_papers_are_theirs(name, table, column, of):
+    table, recipe = papers.table(table), RECIPES[name]
+    row = dict(table[table[column].str.startswith(of)][["setting", "value"]].fillna("").itertuples(index=False))
+    row.pop("input size", None)  # is the data's
     assert row.pop("optimizer").lower() == recipe.optimiser
-    assert TRANSFORMS[row.pop("transformation")] == recipe.augment
-    assert row.pop("learning rate schedule") == schedule
-    assert recipe.schedule == {"MultiStepLR": "steps", "": "constant"}[schedule]
-    row.pop("input size")  # is the data's
-    ours = {"learning rate": recipe.lr, "epochs": recipe.epochs, "batch size": recipe.batch_size}
-    assert {key: float(value) for key, value in row.items()} == ours
-    assert recipe.mixup == recipe.cutmix == recipe.label_smoothing == recipe.warmup_epochs == 0
+    assert NAMES[row.pop("learning rate schedule", "")] == recipe.schedule
+    assert NAMES[row.pop("transformation", row.pop("random augmentation", "None"))] == recipe.augment
+    if said := row.pop("optimizer momentum", ""):
+        assert tuple(map(float, said.split(", "))) == ((recipe.momentum,) if said == "0.9" else recipe.betas)
+    assert row.pop("label smoothing", "None") == "None" and recipe.label_smoothing == recipe.warmup_epochs == 0
+    assert {name: float(value) for name, value in row.items()} == {name: vars(recipe)[NUMBERS[name]] for name in row}
+    assert "mixup" in row or recipe.mixup == recipe.cutmix == 0
 
 
 def test_bad_settings_are_named():
@@ -73,13 +55,12 @@ def test_the_schedule_by_hand():
     """8 images by 2: 4 steps an epoch."""
     half = math.sqrt(0.5)
     cosine = [1, (2 + half + half) / 4, 1 / 2, (2 - half - half) / 4]
-    assert rates(Recipe(epochs=1, batch_size=2, lr=1.0), 8) == pytest.approx(cosine)
-    assert rates(Recipe(epochs=2, batch_size=2, lr=1.0, warmup_epochs=1), 8) == pytest.approx(
-        [1 / 4, 2 / 4, 3 / 4, 1, *cosine]
-    )
-    assert rates(Recipe(epochs=1, batch_size=2, lr=0.3, schedule="constant", warmup_epochs=0.5), 8) == pytest.approx(
-        [0.15, 0.3, 0.3, 0.3]
-    )
+    for given, expected in (
+        (dict(epochs=1, lr=1.0), cosine),
+        (dict(epochs=2, lr=1.0, warmup_epochs=1), [1 / 4, 2 / 4, 3 / 4, 1, *cosine]),
+        (dict(epochs=1, lr=0.3, schedule="constant", warmup_epochs=0.5), [0.15, 0.3, 0.3, 0.3]),
+    ):
+        assert rates(Recipe(batch_size=2, **given), 8) == pytest.approx(expected)
 
 
 def test_steps_by_hand():

@@ -1,7 +1,5 @@
 """Fleets of real, tiny models: each is what `fit` makes of its row and its seed, and what is kept of it is what it says."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The trainer: steps against formulas by hand, resume to the bit, victims trained once, the caller's random states untouched."""
 
-from __future__ import annotations
-
 import multiprocessing
 import random
 import signal
@@ -12,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from awkward_networks import Tokens
+from small_training import linear
 from timm.data import Mixup
 from torch import nn
 from weights import same
@@ -29,24 +28,11 @@ BUSY = Recipe(
 )
 
 
-def tiny(seed=0, classes=3, width=4):
+def tiny(seed=0):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = nn.Sequential(
-            nn.Conv2d(1, width, 3, stride=2, padding=1),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-            nn.Dropout(0.2),
-            nn.Flatten(),
-            nn.Linear(width * 16, classes),
-        )
-    return model.eval()
-
-
-def linear(dtype=torch.float64, seed=0):
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return nn.Sequential(nn.Flatten(), nn.Linear(64, 3)).to(dtype)
+        layers = nn.Conv2d(1, 4, 3, stride=2, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.2)
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(64, 3)).eval()
 
 
 def fit(model, recipe, images=SET, seed=0, **more):
@@ -81,7 +67,7 @@ def gradient(weight, bias):
 def test_two_steps_of_adamw_by_hand():
     """Loshchilov & Hutter 2019, algorithm 2, on a cosine: the rates of two steps are lr and lr / 2."""
     recipe = Recipe(epochs=2, batch_size=24, lr=0.1, weight_decay=0.3, betas=(0.8, 0.95))
-    model = linear()
+    model = linear(64)
     values = [p.detach().clone() for p in model.parameters()]
     fit(model, recipe)
     m, v = [torch.zeros_like(p) for p in values], [torch.zeros_like(p) for p in values]
@@ -97,7 +83,7 @@ def test_two_steps_of_adamw_by_hand():
 
 def test_the_objective_is_that_of_timms_mixed_images_and_targets():
     recipe = Recipe(epochs=1, batch_size=24, lr=1e-300, weight_decay=0, mixup=0.8, cutmix=1.0, label_smoothing=0.1)
-    model = linear()
+    model = linear(64)
     objective = fit(model, recipe, seed=7)
     with trainer._own_generators(torch.device("cpu")):
         (rows,) = batches.order(24, recipe, trainer._seed(torch.device("cpu"), 7, 0))
@@ -146,39 +132,36 @@ def stop_at(model, forward_pass, kill=False):
     model.register_forward_pre_hook(hook)
 
 
+FORKS = pytest.mark.skipif(torch.cuda.is_available(), reason="a fork does not take autograd's threads along")
+
+
 @pytest.mark.parametrize(
-    ("optimiser", "forward_pass"), [("adamw", 1), ("adamw", 11), ("adam", 4), ("adam", 20), ("sgd", 11)]
+    ("optimiser", "forward_pass", "kill"),
+    [
+        *[("adamw", 1, False), ("adamw", 11, False), ("adam", 4, False), ("adam", 20, False), ("sgd", 11, False)],
+        pytest.param("adamw", 11, True, marks=FORKS),  # as where memory runs out: no line of Python is run any more
+    ],
 )
-def test_an_interrupted_training_goes_on_to_the_same_bits(tmp_path, epochs, optimiser, forward_pass):
+def test_an_interrupted_training_goes_on_to_the_same_bits(tmp_path, epochs, optimiser, forward_pass, kill):
     recipe = replace(BUSY, optimiser=optimiser)
     whole, stopped = tiny(), tiny()
-    expected = fit(whole, recipe)
-    run = compute.Run("victim", {}, tmp_path)
-    stop_at(stopped, forward_pass)
-    with pytest.raises(KeyboardInterrupt):
-        fit(stopped, recipe, run=run)
+    expected, run = fit(whole, recipe), compute.Run("victim", {}, tmp_path)
+    stop_at(stopped, forward_pass, kill)
+    if kill:
+        child = multiprocessing.get_context("fork").Process(target=fit, args=(stopped, recipe), kwargs=dict(run=run))
+        child.start()
+        child.join(60)
+        assert child.exitcode == -signal.SIGKILL
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            fit(stopped, recipe, run=run)
+    assert not run.complete
     epochs.clear()
     resumed = tiny(seed=3 if forward_pass > 4 else 0)  # its weights come from the checkpoint, if there is one
     objective = fit(resumed, recipe, run=compute.Run("victim", {}, tmp_path))
     assert epochs == list(range((forward_pass - 1) // 4, 5))
     assert objective == expected and same(resumed, whole)
     assert run.complete and same(run.load("weights"), whole)
-
-
-@pytest.mark.skipif(
-    torch.cuda.is_available(), reason="with a GPU autograd has threads, which a fork does not take along"
-)
-def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path, epochs):
-    """SIGKILL in the middle of an epoch, as where memory runs out: no line of Python is run any more."""
-    whole, stopped, resumed = tiny(), tiny(), tiny(seed=3)
-    expected, run = fit(whole, BUSY), compute.Run("victim", {}, tmp_path)
-    stop_at(stopped, 11, kill=True)
-    child = multiprocessing.get_context("fork").Process(target=fit, args=(stopped, BUSY), kwargs=dict(run=run))
-    child.start()
-    child.join(60)
-    assert child.exitcode == -signal.SIGKILL and not run.complete
-    epochs.clear()
-    assert fit(resumed, BUSY, run=run) == expected and same(resumed, whole) and epochs == [2, 3, 4]
 
 
 def test_logits_are_the_models_in_eval_mode_and_its_mode_is_kept():
@@ -210,7 +193,7 @@ def test_divergence_says_where_and_what_to_try(tmp_path):
     recipe = Recipe(epochs=3, batch_size=8, optimiser="sgd", lr=1e30)
     run = compute.Run("victim", {}, tmp_path)
     with pytest.raises(FloatingPointError, match=r"in epoch 1 of 3: training diverged; try lr=1e\+29, or clip"):
-        fit(linear(torch.float32), recipe, run=run)
+        fit(linear(64, torch.float32), recipe, run=run)
     assert run.names() == []  # what diverged is no checkpoint
 
 
@@ -232,20 +215,6 @@ def test_a_victim_is_trained_once_for_each_thing_that_its_result_depends_on(tmp_
         epochs.clear()
         training.victim("vit_cifar", **{**settings, **other})
         assert len(epochs) == 2, other
-
-
-def test_an_epoch_counts_once_its_watcher_is_done(tmp_path):
-    run, seen = compute.Run("victim", {"watched": True}, tmp_path), []
-
-    def watch(epoch):
-        seen.append(epoch)
-        if len(seen) == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fit(tiny(), BUSY, run=run, watch=watch)
-    fit(tiny(), BUSY, run=run, watch=watch)
-    assert seen == [1, 2, 2, 3, 4, 5] and run.complete
 
 
 def test_each_epoch_of_the_loop_draws_from_its_own_seed_and_leaves_the_callers_alone(tmp_path):

@@ -1,7 +1,5 @@
 """Gauss-Newton against explicit Jacobians, its box, its bookkeeping, and what it refuses."""
 
-from __future__ import annotations
-
 import copy
 import math
 

@@ -6,20 +6,12 @@ import pytest
 import torch
 
 from privlab import models
-from privlab.attacks.gradient_inversion.objectives import (
-    by_part,
-    cosine_distance,
-    layer_norms,
-    position_direction,
-    relative_distance,
-    squared_distance,
-    tag,
-    weighted,
-)
+from privlab.attacks.gradient_inversion import objectives
+from privlab.attacks.gradient_inversion.objectives import cosine_distance, layer_norms, squared_distance, tag, weighted
 from privlab.leak import Leak, observe
 from privlab.models import parts
 
-ALL = [squared_distance, relative_distance, cosine_distance, layer_norms, tag(0.1)]
+ALL = [squared_distance, objectives.relative_distance, cosine_distance, layer_norms, tag(0.1)]
 
 
 def name_of(value):
@@ -43,7 +35,7 @@ def vit():
     "value, expected",
     [
         (squared_distance, 3**2 + 4**2 + 2**2),
-        (relative_distance, (3**2 + 4**2) / 1 + 2**2 / 2**2),
+        (objectives.relative_distance, (3**2 + 4**2) / 1 + 2**2 / 2**2),
         (cosine_distance, 1 - (4 * 1 + 4 * 2) / (math.sqrt(16 + 16 + 16) * math.sqrt(1 + 0 + 4))),
         (layer_norms, 5 + 2),
         (tag(0.1), 29 + 0.1 * (1.0 * (3 + 4) + 0.5 * 2)),
@@ -62,10 +54,10 @@ def test_values_by_hand(value, expected):
 def test_the_direction_of_the_position_embedding_by_hand():
     sent, ours = torch.tensor([[[3.0, 0.0], [0.0, 4.0]]]), torch.tensor([[[1.0, 1.0], [1.0, 1.0]]])
     leak = Leak({"other": torch.ones(1), "pos_embed": sent}, 1, (1, 1, 1))
-    value = position_direction(None, {"pos_embed": ours, "other": torch.zeros(1)}, leak)
+    value = objectives.position_direction(None, {"pos_embed": ours, "other": torch.zeros(1)}, leak)
     assert value.item() == pytest.approx(-(3 + 4) / (5 * 2))
     for factor, expected in ((0.01, -1), (-7.0, 1)):
-        assert position_direction(None, {"pos_embed": factor * sent}, leak).item() == pytest.approx(expected)
+        assert objectives.position_direction(None, {"pos_embed": factor * sent}, leak).item() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("value", [*ALL, weighted(layer_norms, {"b": 0.5})], ids=name_of)
@@ -98,12 +90,12 @@ def test_the_cosine_near_equality(dtype):
 def test_a_weight_of_zero_withholds(vit):
     model, leak = vit
     grads = {n: g + 0.1 for n, g in leak.grads.items()}
-    off = by_part(model, mlp=0.0)
+    off = objectives.by_part(model, mlp=0.0)
     assert set(off) == set(parts.group(model)["mlp"]) and set(off.values()) == {0.0}
     for distance in (squared_distance, cosine_distance, layer_norms):
         part = distance(None, grads, leak.without(off))
         torch.testing.assert_close(weighted(distance, off)(None, grads, leak), part)
-    both = by_part(model, attention=2.0, mlp=0.5)
+    both = objectives.by_part(model, attention=2.0, mlp=0.5)
     assert both == dict.fromkeys(parts.group(model)["attention"], 2.0) | dict.fromkeys(parts.group(model)["mlp"], 0.5)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from awkward_networks import Tokens
 from small_network import network, sent
 from torch import nn
 
@@ -180,9 +181,7 @@ AGREEING = GradientMatching((COSINE, SMOOTH, Term("agreement", 0.1, agree, of="g
     [(gradient_inversion.inverting_gradients(20), 34), (gradient_inversion.dlg(5), 9), (AGREEING, 14)],
     ids=["signed", "lbfgs", "group"],
 )
-def test_a_killed_run_goes_on_from_the_store_bit_for_bit(
-    model, leak, attack, last, tmp_path, monkeypatch, stop_behind_save
-):
+def test_a_killed_run_goes_on_bit_for_bit(model, leak, attack, last, tmp_path, monkeypatch, stop_behind_save):
     leak = replace(leak, labels=None) if attack.labels == "search" else leak
 
     def run(**store):
@@ -230,26 +229,22 @@ def test_train_mode_leaves_no_trace_in_the_victim():
     assert model.training and all(torch.equal(b, before[n]) for n, b in model.named_buffers())
 
 
-class Tokens(nn.Module):
-    """A map behind a norm, read as tokens; a gate that PyTorch differentiates once; a head that is left alone."""
+class Gated(Tokens):
+    """Behind its norm a gate that PyTorch differentiates once; a bias that the first pass keeps; a layer that is left alone."""
 
     def __init__(self):
-        super().__init__()
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            self.patches, self.norm, self.aside = nn.Conv2d(3, 8, 2, stride=2), nn.BatchNorm2d(8), nn.Linear(8, 5)
-            self.head = nn.Sequential(nn.LayerNorm(8), nn.Hardsigmoid(), nn.Linear(8, 5))
-            self.bias, self.cache = nn.Parameter(torch.rand(5)), {}
+        super().__init__(3, 2, nn.BatchNorm2d(8), 5)
+        self.head.insert(1, nn.Hardsigmoid())
+        self.aside, self.bias, self.cache = nn.Linear(8, 5), nn.Parameter(torch.linspace(0, 1, 5)), {}
 
     def forward(self, x):
         if "bias" not in self.cache:
             self.cache["bias"] = self.bias.square()
-        x = self.norm(self.patches(x)).flatten(2).transpose(1, 2)  # (batch, tokens, width)
-        return self.head(x).tanh().mean(1) + self.cache["bias"]
+        return super().forward(x) + self.cache["bias"]
 
 
 def test_the_slope_of_a_search_is_that_of_its_loss():
-    model = Tokens().double().eval()
+    model = Gated().double().eval()
     images, leak = sent(model, batch=1)
     attack = GradientMatching((COSINE,), 1)
 

@@ -1,11 +1,10 @@
 """The Jacobian against finite differences and by hand; ranks, conditions and receptive fields where the answer is known."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
 import torch
+from small_training import linear
 from torch import nn
 
 from privlab.attacks.gradient_inversion import sensitivity
@@ -14,13 +13,6 @@ from privlab.leak import observe
 from privlab.models import morph
 
 LABEL = torch.tensor([1])
-
-
-def linear() -> nn.Module:
-    """A classifier without hidden layers, in double precision."""
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return nn.Sequential(nn.Flatten(), nn.Linear(48, 3)).double()
 
 
 def by_differences(model: nn.Module, image: torch.Tensor) -> torch.Tensor:
@@ -33,9 +25,7 @@ def by_differences(model: nn.Module, image: torch.Tensor) -> torch.Tensor:
     return torch.linalg.svdvals(torch.stack(columns, 1) / observe(model, image, LABEL).norm)
 
 
-@pytest.mark.parametrize(
-    "model", [linear(), morph.build(9, width=0.02, depths=(1, 1, 1, 1)).double()], ids=["linear", "morph"]
-)
+@pytest.mark.parametrize("model", [linear(48), morph.build(9, width=0.02, depths=(1, 1, 1, 1)).double()])
 def test_spectrum_is_that_of_the_jacobian(model, monkeypatch):
     """With a row of the sketch for every parameter it is nearly exact."""
     monkeypatch.setattr(sensitivity, "SKETCH", 5_000)

@@ -1,7 +1,5 @@
 """What a drawing of a block marks as changed, and what it says in words."""
 
-from __future__ import annotations
-
 import pytest
 from colours import contrast
 from markup import Page

@@ -1,7 +1,5 @@
 """Charts of measured numbers: what the axes hold is read back, some of it held against the definition."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -1,7 +1,5 @@
 """Grids of images: words around them, and their pixels read back."""
 
-from __future__ import annotations
-
 import base64
 import io
 import re

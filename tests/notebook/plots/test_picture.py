@@ -1,7 +1,5 @@
 """What every figure has: its alt text, its size, letters that can be read, a look for each group; and the colours."""
 
-from __future__ import annotations
-
 import base64
 import io
 import itertools

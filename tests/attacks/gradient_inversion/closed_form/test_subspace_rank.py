@@ -72,7 +72,6 @@ def test_predicted_reported_and_measured_null_space_are_equal(tokens, seed):
     assert predicted == reported == measured
 
 
-# Of 192 directions the first lost all in float16, and reported 161 to 179 back; the other loses none
 def wire(dtype):
     return lambda leak: (leak.rounded(dtype), None)
 

@@ -8,14 +8,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privlab import data, models
+from privlab import data, metrics, models
 from privlab.attacks.gradient_inversion import closed_form
 from privlab.leak import observe
 from privlab.models import april
 
 
 def psnr(images, truth):
-    return -10 * torch.log10((images - truth.double()).square().mean()).item()
+    return metrics.psnr(images, truth).item()
 
 
 def relative(a, b):
