@@ -54,8 +54,8 @@ shown = kept or mine
 # %% [markdown]
 # ## Easy, or known?
 #
-# The victim is a small ResNet. It was trained on half of the pictures. Here are six pictures of the *other* half. The victim is surer of these six than of all others there. So a
-# threshold on the loss accuses them first, and wrongly.
+# The victim is a small ResNet. It was trained on half of the pictures. Here are six pictures of the *other* half. The victim is surer of these six than of any other
+# picture in that half. So a threshold on the loss accuses them first, and wrongly.
 
 # %%
 names = {"ResNet": "resnet", "Swin": "swin"}
@@ -152,8 +152,8 @@ print(*(f"{each.min():8.4f} to {each.max():.4f}" for each in wide), sep="\n")
 # %% [markdown] tags=["printed"]
 # ## Slide it
 #
-# Fit one Gaussian to margins of networks trained *with* the picture ("in") and one to the others ("out"). At the victim's margin, the
-# **likelihood ratio** is the density of "in" over that of "out". Above one, it says "member".
+# Fit one Gaussian to the margins of networks trained *with* the picture ("in") and one to the others ("out"). At the victim's margin, the
+# **likelihood ratio** is the density of "in" over that of "out". Above one means "member".
 #
 # ### Predict
 #
@@ -332,7 +332,7 @@ checks.verify("02.non_members", for_one_and_for_ten)
 #
 # The paper follows Carlini et al. 2022, who train up to 256 shadow models. This lab's fleets have six for each victim, and lab 01's have two. How many does one need?
 #
-# Two more choices depend on their number. The attack takes *one spread* for all pictures, because three margins hardly say how far they spread. And it asks *one question*,
+# The attack has two more choices in it. It takes *one spread* for all pictures, because three margins hardly say how far they spread. And it asks *one question*,
 # about the picture. Carlini et al. also ask about its mirror image, and take the mean.
 #
 # ### Predict
