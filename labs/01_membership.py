@@ -67,7 +67,7 @@ drawings.show("01.one_question")
 # are members, so random guessing reaches one half.
 #
 # The attacker does not know what an answer about a member looks like. So they train a **shadow model**: a model like the victim, on pictures of
-# their own. Of this one they know every member.
+# their own. They know every member of its training set.
 
 # %%
 drawings.show("01.who_trains_on_what")
@@ -98,11 +98,11 @@ checks.verify("01.split", split)
 # %% [markdown]
 # ### Exercise 2: what the attack reads *(difficulty 1, 7 minutes)*
 #
-# The *network-based* attack of Zhang et al. 2024 (section 3.1.1) reads eleven numbers of a picture: the victim's confidences in ten classes, and one bit that
-# says whether the answer is right. A small network learns on the shadow model's answers what a member looks like. Write `attack_input(logits, labels)`: from
-# (n, 10) raw logits and (n,) labels to (n, 11), the bit last.
+# The *network-based* attack of Zhang et al. 2024 (section 3.1.1) reads eleven numbers for each picture: the victim's confidences in ten classes, and one bit that
+# says whether the answer is right. A small network learns on the shadow model's answers what a member looks like. Write `attack_input(logits, labels)`. It turns
+# (n, 10) raw logits and (n,) labels into (n, 11) numbers. The bit is the last of eleven.
 #
-# <details><summary>Hint</summary><code>softmax</code> makes confidences of logits. The answer is the class with the largest of them. <code>torch.cat</code>
+# <details><summary>Hint</summary><code>softmax</code> turns logits into confidences. The answer is the class with the largest confidence. <code>torch.cat</code>
 # joins columns.</details>
 
 
@@ -131,13 +131,15 @@ print(f"The victim was trained on {int(members.sum())} of {len(members)} picture
 # %% [markdown]
 # ## Play against the attack
 #
-# You get 20 pictures, of which half are members. In the first ten rounds you see the picture. In the last ten you also see the victim's confidences. The
-# network-based attack plays the same rounds. It never sees a picture, only its eleven numbers. (Tab and Enter work, too. Run the cell below the game after it.)
+# You get 20 pictures, half of which are members. In the first ten rounds you see the picture. In the last ten you also see the victim's confidences. The
+# network-based attack plays the same rounds. It never sees a picture, only its eleven numbers. (Tab and Enter work, too. After the game, run the cell below it.)
 #
 # ### Predict
 
 # %%
-alone = widgets.predict("By the picture alone, you will be right:", 0, 10, "of 10")
+alone = widgets.predict(
+    "How often will you be right if you see only the picture?", 0, 10, "of 10"
+)
 alone
 
 # %%
@@ -342,7 +344,7 @@ text(
 # %%
 ALIKE = "all alike, within 0.02"
 most = widgets.choose(
-    "Behind which is the network-based attack right most often?", [*family, ALIKE]
+    "Against which is the network-based attack right most often?", [*family, ALIKE]
 )
 most
 
@@ -375,7 +377,7 @@ if victim:
     print(f"{victim}: accuracy of the network {accuracy:.3f}")
 
 # %% [markdown]
-# Look back at the overfitting levels. Is the network with the highest level the one that is attacked best? The level does not put the architectures into the order of the attack. So
+# Look back at the overfitting levels. Is the network with the highest level the one that is attacked best? The levels do not order the architectures as the attack does. So
 # what does an architecture give away *at the same* overfitting level? [A deeper notebook](deeper/01_same_overfitting.ipynb) looks at the networks while they are trained.
 
 # %% [markdown] tags=["printed"]
@@ -385,8 +387,8 @@ if victim:
 # about them, harms these five. The **ROC** shows both: the TPR at every FPR. Its left end counts, so its axes are logarithmic.
 #
 # Each curve is of one network, trained on your machine. Few non-members are accused at the left end, so one more or less moves a curve
-# far. The rows under it are over all networks of a family. The committed ones may be of larger networks that know far more pictures, where a threshold finds fewer
-# of them at such a rate: compare a curve with the dots of your own run.
+# far. The rows under it are over all networks of a family. The committed rows may come from larger networks, which know far more pictures. There a threshold finds a
+# smaller share of the members at such a rate. So compare a curve with the dots of your own run.
 
 # %%
 scores = {a: [(-loss, member) for loss, member in [loss_of(a)]] for a in answers}
@@ -412,7 +414,7 @@ plots.evidence(kept, mine, rows, xlabel="TPR in percent at an FPR of 1%")
 # - **f** Only the threshold on the loss was tried.
 #
 # <details><summary>Hint</summary>For each fact ask: could one person now be accused with good reason, or could a better attack do so? Then ask which facts only say how
-# the 55% came about, and in which direction they move them.</details>
+# the 55% came about, and in which direction they move it.</details>
 
 # %% tags=["exercise", "reading"]
 against = ...
@@ -459,4 +461,4 @@ widgets.verdicts("01")
 #
 # The threshold on the loss accuses every picture that is easy, member or not. Lab 02 asks whether a picture is *easier than it should be*, and attacks with
 # many shadow models. Lab 03 asks what a representation knows. Shokri et al. 2017 is the first paper on shadow models. Zhang et al.
-# 2024, sections 3.1.1 and 4.2, is the one behind the question.
+# 2024 ask the question of this lab in sections 3.1.1 and 4.2.

@@ -12,6 +12,7 @@
 # After this notebook you can
 # - follow an attribute through a training;
 # - compare two architectures at the same overfitting level, and beside the same networks untrained;
+# - compare probes of attributes that are not equally easy to guess;
 # - read any layer of a network, and say where an attribute is easiest to read.
 #
 # | profile | minutes | peak memory |
@@ -22,7 +23,7 @@
 # (Smoke measured, class estimated, on two CPU cores. After lab 03 the networks are read from disk.)
 
 # %% [markdown]
-# *About 30 minutes. You need* lab 03.
+# *About 40 minutes. You need* lab 03.
 
 # %%
 from inspect import getsource
@@ -32,7 +33,7 @@ from privlab.attacks import attribute_inference
 from privlab.course.lab_03 import experiments as measured
 from privlab.experiments.victims.shadow_fleets import FAMILIES
 from privlab.models import representations
-from privlab.notebook import plots, text, widgets
+from privlab.notebook import checks, plots, text, widgets
 
 from IPython.display import display
 from sklearn.decomposition import PCA
@@ -51,6 +52,7 @@ NAME = "attribute_inference.architectures"
 kept = experiments.load(NAME)
 mine = experiments.run(NAME, profile, device=device)
 shown = kept or mine
+marks = experiments.load("attribute_inference.mark")
 names = {"ResNet": "resnet", "Swin": "swin"}
 
 # %% [markdown]
@@ -163,6 +165,43 @@ plots.evidence(kept, mine, rows, xlabel="accuracy of the probe")
 
 # %% [markdown]
 # The last row of each compares at equal width: as many principal components of both representations. A wider one gives a probe more to work with.
+
+# %% [markdown] tags=["printed"]
+# ## Two attributes, two guesses
+#
+# A guess at the kind is right for one photograph of ten, and a guess at the mark of lab 03 for half of them. So their accuracies cannot be compared. The *skill* of a probe can.
+#
+# ### Exercise 1: better than guessing *(difficulty 1, 10 minutes)*
+#
+# A probe for glasses is right for 72 of 100 photographs. But 70 of 100 people wear none. Write `skill(said, truth, auxiliary)`: the share of the
+# majority guess's mistakes that the probe avoids, $(a - m) / (1 - m)$. The majority guess always says the most common value *of the auxiliary set*,
+# `auxiliary`. Here $a$ and $m$ are the accuracies of the two on `truth`.
+#
+# <details><summary>Hint</summary><code>torch.mode</code> or <code>bincount().argmax()</code> finds the most common value. Whose most common value may the
+# attacker know?</details>
+
+
+# %% tags=["exercise"]
+def skill(said, truth, auxiliary): ...
+
+
+# %% tags=["solution"]
+def skill(said, truth, auxiliary):
+    guess = auxiliary.bincount().argmax()
+    right, majority = ((x == truth).double().mean().item() for x in (said, guess))
+    return (right - majority) / (1 - majority)
+
+
+# %%
+checks.verify("03.skill", skill)
+
+# %%
+told = {"the kind": (shown, "cifar10"), "the mark": (marks, "mark")}
+for what, (of, key) in told.items():
+    guess = of.mean(f"attack_acc[{key}, majority]")
+    right = [of.mean(f"attack_acc[{key}, {name}, probe]") for name in names.values()]
+    skills = [(each - guess) / (1 - guess) for each in right]
+    display(text("Skill at {}: ResNet {:.2f}, Swin {:.2f}.", what, *skills))
 
 # %% [markdown]
 # ## Layer by layer

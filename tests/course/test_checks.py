@@ -14,13 +14,14 @@ import scipy.stats
 import torch
 
 from privlab import metrics, models
-from privlab.attacks import membership_inference
+from privlab.attacks import attribute_inference, membership_inference
 from privlab.metrics import roc
 from privlab.notebook import checks, kit
 
 LABS = Path(__file__).parents[2] / "labs"
 GIVEN = {"math": math, "np": np, "t": scipy.stats.t, "torch": torch}  # labs import these
-GIVEN |= {"metrics": metrics, "models": models, "membership_inference": membership_inference, "roc": roc}
+GIVEN |= {"metrics": metrics, "models": models, "roc": roc}
+GIVEN |= {"attribute_inference": attribute_inference, "membership_inference": membership_inference}
 
 
 def solutions():

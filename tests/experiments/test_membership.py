@@ -70,3 +70,12 @@ def test_a_live_lab_is_shown_the_models_of_its_live_repeat(monkeypatch):
     about = find("membership.architectures")
     live = shadow_fleets.draw(about.size("class").range.stop, about.size("class").settings["images"], 4)
     assert [name for (name, _), _ in asked] == ["swin_cifar", "a_guest"] and asked[0][1].pixels.equal(live.pixels)
+
+
+def test_a_fleet_that_is_enlarged_keeps_its_models_and_gets_other_pairs_on_the_same_images(monkeypatch):
+    said = invented(1.0, models=4, unseen=10)
+    monkeypatch.setattr(shadow_fleets, "answers", lambda _, images, __: Answers(**vars(images), logits=said.logits))
+    more = shadow_fleets.enlarged(said, ("any", {}), {}, models=4)
+    assert more.models == 8 and torch.equal(more.keep[:4], said.keep) and torch.equal(more.at()[:4], said.at())
+    assert torch.equal(more.members[4::2], ~more.members[5::2]) and not torch.equal(more.keep[4:], said.keep)
+    assert not more.keep[:, said.audited :].any()

@@ -1,4 +1,4 @@
-"""Lab 02: a likelihood ratio by hand, how many non-members a small rate needs; deeper, an attack with four bugs."""
+"""Lab 02: how many stand behind a likelihood, a ratio by hand, non-members of a small rate; deeper, an attack with four bugs."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -10,6 +10,21 @@ from torch.distributions import Normal
 from privlab import data
 from privlab.attacks.membership_inference import lira, signals
 from privlab.notebook.kit import OPEN, a_function, each, function, number
+
+behind = each(
+    number(3, {
+        4: "Four networks are trained with the picture, or without it. One of them is the victim, and one its partner.",
+        6: "That is both sides together.",
+    }, "Leave out the victim and its partner, and halve the rest.", rel=1e-6),
+    number(1, {
+        2: "Two shadow models are left, and one of them is trained with the picture.",
+    }, "Leave out the victim and its partner, and halve the rest.", rel=1e-6),
+    number(130, {
+        128: "So many shadow models are needed. The victim and its partner belong to the fleet, too.",
+        64: "64 are needed with the picture, and 64 without it.",
+    }, "How many shadow models are on both sides together? Who else is in the fleet?", rel=1e-6),
+    ask="Give three numbers: for a fleet of eight, for a fleet of four, and the size of the fleet with 64 on each side.",
+)  # fmt: skip
 
 
 def _ratio(victim: Tensor, inside: Tensor, outside: Tensor, correction: int = 1) -> Tensor:

@@ -1,4 +1,4 @@
-"""Lab 03: a hook that comes off, and what a probe does better than a guess."""
+"""Lab 03: a hook that comes off, and what training adds to a probe's accuracy; deeper, what a probe does better than a guess."""
 
 import contextlib
 import copy
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
+from privlab.attacks.attribute_inference import probe
 from privlab.notebook.kit import function
 
 with torch.random.fork_rng(devices=[]):
@@ -47,6 +48,30 @@ def entering(answer: Callable) -> Iterator[str]:
 
 def _hooks(model: nn.Module) -> int:
     return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())
+
+
+def _adds(trained: Tensor, untrained: Tensor, attribute: Tensor, judged: int = 60) -> Tensor:
+    said = [probe(x[:60], attribute[:60])(x) == attribute for x in (trained, untrained)]
+    one, other = (each[judged:].double().mean() for each in said)
+    return one - other
+
+
+MARK = torch.arange(80) % 5 // 3  # 2 of 5 photographs have it
+SEEN, FRESH = torch.randn(2, 80, 3, generator=torch.Generator().manual_seed(0)) + 0.5 * MARK[:, None]
+
+adds = function(
+    _adds,
+    [(SEEN + MARK[:, None], FRESH, MARK), (FRESH, SEEN, MARK)],
+    {
+        "The sign is turned: it is the trained network less the untrained one.":
+            lambda trained, untrained, attribute: _adds(untrained, trained, attribute),
+        "You judge the probe on the rows that it was fitted on, too. What it has memorised there does not count.":
+            lambda trained, untrained, attribute: _adds(trained, untrained, attribute, judged=0),
+        "You take off the majority guess. What is to be taken off is what the untrained network gives.":
+            lambda trained, untrained, attribute: _adds(trained, torch.zeros_like(untrained), attribute),
+    },
+    "Fit a probe for each network on the first three quarters of the rows, and judge it on the others.",
+)  # fmt: skip
 
 
 def _skill(said: Tensor, truth: Tensor, of: Tensor) -> Tensor:

@@ -68,6 +68,17 @@ def game(repeat: int, photos: Described, images: int, task: str, attribute: str)
     return Game(drawn, task, drawn[attribute], data.four_way(drawn[attribute], seed), seed)
 
 
+def marked(repeat: int, images: int, side: int = 4) -> Game:
+    """A repeat whose attribute is a white square in the corner of half of the images, whatever they show.  side: its pixels."""
+    photos = data.attributes.load("cifar10").few(images, repeat % 2**31)
+    worn = torch.rand(len(photos), generator=torch.Generator().manual_seed(1_000_000 + repeat % 2**31)) < 0.5
+    pixels = photos.pixels.clone()
+    pixels[worn, :, :side, :side] = 255
+    labels, values = {**photos.labels, "mark": worn.long()}, {**photos.values, "mark": ("no", "yes")}
+    stamped = replace(photos, pixels=pixels, labels=labels, values=values)
+    return game(repeat, stamped, images, "animal", "mark")
+
+
 @experiment("attribute_inference.architectures")
 @Size("smoke", 2, PROOF, families="small", images=400, recipe=SMOKE, every=1, probe_epochs=5, widths=(1,))
 @Size("class", 8, f"networks of 0.3 M parameters on CIFAR-10, 480 images a part; {KIND}",
@@ -126,13 +137,7 @@ def longer(repeat: int, device: str = "cpu", **settings: Any) -> Values:
     "behind animal or vehicle", first=200, families="small", images=1_920, recipe=LONGER)  # fmt: skip
 def mark(repeat: int, families: str, images: int, recipe: Settings, device: str = "cpu") -> Values:
     """An attribute that does not follow from the task: a white square in the corner of half of the images, whatever they show."""
-    photos, pair = data.attributes.load("cifar10").few(images, repeat % 2**31), FAMILIES[families]
-    worn = torch.rand(len(photos), generator=torch.Generator().manual_seed(1_000_000 + repeat % 2**31)) < 0.5
-    pixels = photos.pixels.clone()
-    pixels[worn, :, :4, :4] = 255
-    labels, values = {**photos.labels, "mark": worn.long()}, {**photos.values, "mark": ("no", "yes")}
-    stamped = replace(photos, pixels=pixels, labels=labels, values=values)
-    this = game(repeat, stamped, images, "animal", "mark")
+    this, pair = marked(repeat, images), FAMILIES[families]
     fleets = {name: this.victim(pair[name], recipe, device=device) for name in ("resnet", "swin")}
     yield from at_the_end(this, "mark", fleets)
 

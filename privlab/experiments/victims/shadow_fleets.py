@@ -1,7 +1,7 @@
 """Models that share all but their images, what they answered, and what attacks make of it: the ground of experiments on membership."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -139,6 +139,15 @@ def answers(architecture: Architecture, images: Draw, recipe: Settings, every: i
     )  # fmt: skip
     logits = {at: torch.stack([fleet.logits(m, at) for m in range(len(fleet.keep))]) for at in fleet.at}
     return Answers(**vars(images), logits=logits, mirrored=how.augment != "none")
+
+
+def enlarged(said: Answers, architecture: Architecture, recipe: Settings, models: int) -> Answers:
+    """What a fleet said, and behind it what so many further models say of the same images: pairs with halves and weights of their own."""
+    seed = 2**31 + said.seed  # of no repeat
+    keep = F.pad(data.in_out(said.audited, models, seed, pairs=True), (0, len(said.labels) - said.audited))
+    more = answers(architecture, Draw(said.pixels, said.labels, keep, said.audited, seed, device=said.device), recipe)
+    logits = {max(said.logits): torch.cat([said.at(), more.at()])}
+    return replace(said, keep=torch.cat([said.keep, keep]), logits=logits)
 
 
 def shown(
