@@ -122,7 +122,9 @@ class Difference:
     def __init__(self, model: nn.Module, parameters: Gradients) -> None:
         self.parameters, self.forward = parameters, functional(model)
         self.weights = [p.detach() for p in parameters.values()]
-        self.shifted = {n: torch.empty_like(p) for n, p in parameters.items()}  # one place: new memory for it costs a tenth of a step
+        self.shifted = {
+            n: torch.empty_like(p) for n, p in parameters.items()
+        }  # one place: new memory for it costs a tenth of a step
         self.length = nn.utils.get_total_norm(self.weights)
         self.layers: list[Any] = [m for m in model.modules() if type(m) in (nn.ReLU, nn.MaxPool2d)]
 
