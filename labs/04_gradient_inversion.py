@@ -58,15 +58,21 @@ drawings.show("04.search_loop")
 # %% [markdown]
 # ## A search in two terms
 #
-# **Gradient matching** looks for the image $x$ whose gradient points in the same direction as the gradient $g$ that was sent:
+# **Gradient matching** searches for an image $x^*$ whose gradient is close to the one that was sent, $g = \nabla_\theta \mathcal L_\theta(x, y)$. Here $x$ is the
+# photograph, $y$ its class and $\mathcal L$ the loss. Zhang et al. (section 3.1.3) write it with a squared distance:
 #
-# $$\begin{aligned} \hat x = \; &\arg\min_{x \in [0,1]} \; \underbrace{1 - \cos\big(\nabla_\theta\, \ell(x),\; g\big)}_{\text{distance of the gradients}} \\ &+ \; \alpha \; \underbrace{\mathrm{TV}(x)}_{\text{regularisation}} \end{aligned}$$
+# $$\arg\min_{x^*} \; \| \nabla_\theta \mathcal L_\theta(x, y) - \nabla_\theta \mathcal L_\theta(x^*, y) \|^2 .$$
 #
-# **Total variation** (TV) is the mean difference between neighbouring pixels. The attacker assumes only that photographs are smooth.
+# But their settings (Zhang et al., Table 1) name a *similarity* as the cost, and a second term of weight $\alpha$. We follow the settings, and take the
+# cosine of the two gradients:
+#
+# $$\begin{aligned} &\arg\min_{x^* \in [0,1]} \; \underbrace{1 - \cos\big(\nabla_\theta \mathcal L_\theta(x^*, y),\; g\big)}_{\text{distance of the gradients}} \\ &+ \; \alpha \; \underbrace{\mathrm{TV}(x^*)}_{\text{regularisation}} \end{aligned}$$
+#
+# **Total variation** (TV) is the mean absolute difference between neighbouring pixels. The attacker assumes only that photographs are smooth.
 # The *regularisation weight* $\alpha$ says how much smoothness counts. After each step, a pixel outside the **box** [0, 1] is set to its nearest edge.
 #
-# The loss $\ell(x)$ needs the photograph's class. The attacker is *given* this label. This helps them little: [a deeper notebook](deeper/04_first_attack.ipynb)
-# reads the label of a single image off the gradient of the last layer.
+# The loss needs the class $y$. The attacker is *given* it. This helps them little: [a deeper notebook](deeper/04_first_attack.ipynb)
+# reads the label of a single image from the gradient of the last layer.
 #
 # The search begins with noise. The attacker may repeat it from other noise. Of these **restarts** they keep the one with the lowest loss.
 # They cannot compare it with the photograph.
@@ -85,7 +91,8 @@ print(f"profile {profile}, {steps} steps", *attack.terms, sep="\n")
 # %% [markdown]
 # The first line names the profile whose pictures you see. Each other line is a term with its weight: the distance, then the smoothness, whose weight
 # falls during the search. At each step a pixel moves up or down by the *sign* of its derivative. The steps become shorter. Zhang et al. 2024 attack
-# with the same two terms ("Inverting Gradients", Geiping et al. 2020), a constant weight, and 3,000 steps. `annealed` is our version for few steps.
+# with the same two terms ("Inverting Gradients", Geiping et al. 2020), a constant weight $\alpha$ of 0.0001, and 3,000 steps of Adam. `annealed` is our version
+# for few steps.
 
 # %% [markdown]
 # ### Exercise 1: why a cosine? *(difficulty 2, 10 minutes)*
@@ -133,7 +140,7 @@ for times in (0.001, 1, 1000):
 # It relates patches to each other within a window, with a learned bias for each direction and distance. A few times it merges four neighbouring patches into one,
 # and each of the four has its own weights. A *ConvNeXt* is a ResNet that was rebuilt step by step to resemble a Swin.
 #
-# All have fresh random weights and run in evaluation mode. In this mode a **BatchNorm** layer, which normalises each channel of the ResNet, uses stored averages
+# All have fresh random weights and run in evaluation mode. (The paper says neither which weights nor which mode its networks have.) In this mode a **BatchNorm** layer, which normalises each channel of the ResNet, uses stored averages
 # and not those of the batch.
 
 # %%
@@ -167,7 +174,7 @@ bet = widgets.choose("Which are recognised at the end?", list(family), many=True
 bet
 
 # %% [markdown]
-# Every network gets the same attack, the same photograph and the same number of steps. The curve below an image is its SSIM so far, with a finishing
+# Every network gets the same attack, the same photograph and the same number of steps, as in Zhang et al., Figure 5. The curve below an image is its SSIM so far, with a finishing
 # line in the middle. In the notebook, press *Play*. Press *Pause* when something happens, and *Step* through it. The next cell finishes a race that you paused.
 # In the book, the race is over: move the slider to step 0, and then to the right. (Click it, then use the arrow keys.)
 
@@ -292,11 +299,14 @@ text(
     "behind ResNet-50. On average Swin-T ends at {:.1f} dB, ConvNeXt-T at {:.1f} dB, "
     "ResNet-50 at {:.1f} dB, and the mean photograph has {:.1f} dB. (Two networks can "
     "be the paper's ResNet-50. This one begins with 3x3 filters and has timm's draw of "
-    "weights; the other, with 7x7 and PyTorch's draw, ends at {:.1f} dB.)",
+    "weights; the other, with 7x7 and PyTorch's draw, ends at {:.1f} dB.) The paper's "
+    "other two measures agree: MSE {:.3f}, {:.3f} and {:.3f}; LPIPS {:.4f}, {:.4f} and "
+    "{:.4f}. (Both are lower for a better image. MSE is of normalised images.)",
     len(larger),
     *(larger.above(f"ssim[cifar10, {n}]", 0.5) for n in names),
     *(larger.mean(f"psnr[cifar10, {n}]") for n in (*names, "mean_photograph")),
     experiments.load("fourteen_steps.steps", "night").mean("psnr[step_1]"),
+    *(larger.mean(f"{m}[cifar10, {n}]") for m in ("mse", "lpips") for n in names),
 )
 
 # %% [markdown]
@@ -357,7 +367,7 @@ checks.verify("04.tuning", choice)
 # ## Is a ViT safe?
 #
 # The ViT of the race has timm's position embedding, drawn with a standard deviation of 0.02. Other public ViTs for small images draw it
-# with 1. We change only this number. Does an embedding that is fifty times as large help this search?
+# with 1. We change only this number. Does this search find more with an embedding that is fifty times as large?
 
 # %%
 scale = widgets.choose(
@@ -440,7 +450,7 @@ text(
 # %% [markdown]
 # ## The paper, and here
 #
-# Zhang et al. attack ResNets and Swins (Table 5, Figure 5) and a ConvNeXt (Table 7). The first three claims answer the question of this lab. Most of the others belong to the
+# Zhang et al. attack ResNets and Swins (Table 5, Figure 5) and a ConvNeXt (Table 7), on CIFAR-10 and, in pictures only, on ImageNet. The first three claims answer the question of this lab. Most of the others belong to the
 # deeper notebooks. Claims without a table or figure are our own.
 
 # %%

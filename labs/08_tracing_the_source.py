@@ -58,10 +58,11 @@ leak = observe(model, photo, label)
 # ## Five parts
 #
 # The client's network is a small ViT with fresh random weights: three blocks of width 224. Its position embedding has a standard deviation of 1,
-# since a search finds little behind a small one (lab 04). A gradient has a name, the name of its parameter. So we can sort all gradients into five parts:
+# since a search finds little behind a small one (lab 04). A gradient has a name, the name of its parameter. So we can sort all gradients into the five parts of
+# Zhang et al., Figure 6 (there a part is a *module*, and the tensor of one parameter is a *layer*):
 #
 # - the **stem** turns pixels into tokens: patch embedding, class token and position embedding (marked in the drawing);
-# - each block has *attention*, an *MLP*, and a *norm* in front of both;
+# - each block has *attention*, an *MLP*, and a *norm* in front of each of the two;
 # - the *head* is the final norm and the classifier.
 
 # %%
@@ -83,10 +84,14 @@ parts = models.parts.group(model)  # part -> names of its parameters
 numbers = {name: leak[name].numel() for name in leak.grads}
 size = {part: sum(numbers[name] for name in parts[part]) for part in parts}
 display(few.against([part for part, count in size.items() if count < 3072]))
+table = ledger.papers.table("zhang2024_table6").query("metric == 'psnr'")
 text(
     "The update has {:,} numbers. Stem {stem:,}, attention {attention:,}, MLP {mlp:,}, "
-    "norm {norm:,}, head {head:,}.",
+    "norm {norm:,}, head {head:,}. In this order these are {} tensors; in the paper's "
+    "ViT-B they are {}.",
     sum(size.values()),
+    ", ".join(str(len(parts[part])) for part in PARTS),
+    ", ".join(map(str, table["n_layers"][1:])),
     **size,
 )
 
@@ -139,7 +144,6 @@ best_part.against(max(ssim, key=ssim.get))
 kept = experiments.load("tracing_the_source.parts")
 mine = experiments.run("tracing_the_source.parts", profile, device=device)
 shown = kept or mine
-table = ledger.papers.table("zhang2024_table6").query("metric == 'psnr'")
 named = zip(table["layers"], table["mean"], strict=True)
 printed = {layers.split()[0].lower(): mean for layers, mean in named}
 by_part = {part: f"psnr[{part}_layers]" for part in ("all", *parts)}
@@ -149,28 +153,31 @@ plots.evidence(kept, mine, rows, xlabel="PSNR in dB, by search", published=print
 # %%
 gap = "psnr[stem_layers] - psnr[all_layers]"
 apart = {p: shown.mean(f"{by_part[p]} - {by_part['all']}") for p in parts}
-first = max(apart, key=apart.get)
+first, *others = sorted(apart, key=apart.get, reverse=True)
 lead = shown.mean(f"{by_part[first]} - {rows['mean photograph']}")
 text(
     "The experiment's search finds more in the stem alone than in all gradients on {} "
     "of {} photographs; the mean difference is {:+.1f} dB. In the paper it is {:+.1f} "
-    "dB. With your stronger search, on your photograph, it is {:+.1f} dB. The part in "
-    "which the experiment's search finds most is {}: {:+.1f} dB against all gradients; "
-    "at this size that is {:+.1f} dB against the mean photograph, the most that any "
-    "part gives. For your search the order is {}, by SSIM.",
+    "dB. With your stronger search, on your photograph, it is {:+.1f} dB. The paper's "
+    "order is {}, so it concludes that attention leaks more than MLP, norm and head. "
+    "The experiment's order is {}, {}. The first of these is {:+.1f} dB from the mean "
+    "photograph. The nearer this is to 0, the less the order says. For your search the "
+    "order is {}, by SSIM.",
     kept.above(gap, 0),
     len(kept),
     shown.mean(gap),
     printed["stem"] - printed["all"],
     db["stem"] - db["all"],
+    ", ".join(sorted(parts, key=printed.get, reverse=True)),
     first,
-    apart[first],
+    ", ".join(others),
     lead,
     ", ".join(sorted(ssim, key=ssim.get, reverse=True)),
 )
 
 # %% [markdown]
-# It is strange that one part gives a better image than all gradients. All gradients *contain* those of the part. An attacker with all gradients can ignore the rest, so this ranking does not compare content.
+# It is strange that one part gives a better image than all gradients. All gradients *contain* those of the part. An attacker with all gradients can ignore the
+# rest. So such a ranking does not say how much of the photograph a part contains.
 #
 # ### Exercise 1: a use for the head *(difficulty 1, 5 minutes)*
 #

@@ -33,6 +33,7 @@ from privlab.course.lab_13.experiments import spent, strength
 from privlab.experiments.trial import mean_photograph
 from privlab.notebook import checks, drawings, plots, text, widgets
 
+import pandas as pd
 from IPython.display import display
 
 # %% tags=["parameters"]
@@ -227,9 +228,7 @@ rows = {
     for name, kind in trained.items()
     if f"task_acc[{kind}]" in known
 }
-plots.evidence(kept_cost, mine_cost, rows, xlabel="accuracy at the task, in percent")
-
-# %%
+display(plots.evidence(kept_cost, mine_cost, rows, xlabel="accuracy in percent"))
 cost = {name: known.mean(f"task_acc[none] - {row}") for name, row in rows.items()}
 lost = cost["even noise"]
 guess_cost.against(LITTLE if lost < 2 else SOME if lost < 8 else MUCH)
@@ -239,6 +238,8 @@ guess_cost.against(LITTLE if lost < 2 else SOME if lost < 8 else MUCH)
 #
 # Blue sets the defence, and Red picks the attack. Red scores a point for each dB above the baseline, 20 at most. Blue also loses a point for each point of
 # accuracy that the defence costs. A defence can be used once. Red sees which one it is.
+#
+# The chart above has no accuracy for two of the defences. Your machine now trains networks with them. It also runs all attacks on all defences, so that you do not wait during the game.
 
 # %%
 desk = {
@@ -250,11 +251,7 @@ desk = {
     "position gradient withheld": defended_client.ROWS["position_withheld"],
 }
 
-# %% [markdown]
-# The chart above has no accuracy for two of the defences. Your machine now trains networks with them. It also runs all attacks on all defences, so that you do not wait during the game.
 
-
-# %%
 def attacked(client, defence):  # attack -> image
     knows = defence is not None and defence.by in defended_client.KNOWN
     sent = client.sent(defence)
@@ -317,8 +314,8 @@ text(
 )
 
 # %% [markdown] tags=["printed"]
-# Noise in one part is no noise at all for an attacker who reads the other parts. Where in a network is a given budget best spent? Zhang et al. propose the layers
-# that leak. [A deeper notebook](deeper/13_where_to_spend.ipynb) tries eight ways.
+# Noise in one part is no noise at all for an attacker who reads the other parts. Where in a network is a given budget best spent? Zhang et al. (section 7.2)
+# propose the layers that leak: activations, stem, LayerNorm and attention. [A deeper notebook](deeper/13_where_to_spend.ipynb) tries eight ways.
 #
 # ### Exercise 3: a brochure *(difficulty 1, 8 minutes)*
 #
@@ -379,8 +376,8 @@ plots.heat(
 )  # fmt: skip
 
 # %% [markdown]
-# Read it row by row, and look for the *largest* number of each row. A defence is as good as its worst cell. (Three rows add no noise and leave out no single numbers. There
-# the informed attack equals the naive one.)
+# Read it row by row, and look for the *largest* number of each row. A defence is as good as its worst cell. (Three defences add no noise and drop no single numbers. For
+# them the informed attack equals the naive one.)
 
 # %% [markdown]
 # ## Choose
@@ -444,11 +441,9 @@ def guide(points_to_spend, decibels_to_bear):
         if cost[name] <= points_to_spend and leak[name] <= decibels_to_bear
     ]
     told = [f"{n}: costs {cost[n]:.1f} points, leaves {leak[n]:.1f} dB" for n in fits]
-    nothing = (
-        f"Of these none leaves so little: the least is {min(leak.values()):.1f} dB."
-    )
+    nothing = f"No defence leaves so little: the least is {min(leak.values()):.1f} dB."
     if min(leak.values()) <= decibels_to_bear:
-        nothing = "What leaves so little costs more. Pay more, or bear more."
+        nothing = "A defence that leaves so little costs more points than you spend."
     return widgets.Sentence("; ".join(told) or nothing)
 
 
@@ -458,8 +453,37 @@ widgets.explore(guide, start, points_to_spend=(0, 1, 2, 5, 10), decibels_to_bear
 
 # %% [markdown]
 # This choice leaves two things out. An attacker who has the trained model can ask who was in its training set (lab 01), and a defence of gradients may help there,
-# too: the book's page of claims has what we measured. And you may swap the *design* instead, which
-# [the deeper notebook](deeper/13_where_to_spend.ipynb) tries.
+# too: the book's page of claims has what we measured. And you may change the *design* instead.
+#
+# ### Another design
+#
+# Zhang et al., Figure 11 undoes the designs that leak, and finds both attacks weaker at nearly the same accuracy. Take step 12 of lab 09, a ConvNeXt in almost
+# all. Go back to three ReLUs in a block, to BatchNorm, to a ResNet's stem, or to all three.
+
+# %%
+YES, NO = "weaker", "no weaker"
+swap = widgets.choose("All three swaps make membership inference", [YES, NO])
+swap
+
+# %%
+swaps = experiments.load("defences.design_swaps")
+columns = {"accuracy": "task_acc", "membership AUC": "auc", "PSNR in dB": "psnr"}
+designs = {"step 12": "as_it_is", "three ReLUs": "three_relus"}
+designs |= {"BatchNorm": "batchnorm", "a ResNet's stem": "resnets_stem"}
+designs["all three"] = "all_three"
+found = {
+    name: [swaps.mean(f"{metric}[swap, {key}]") for metric in columns.values()]
+    for name, key in designs.items()
+    if f"psnr[swap, {key}]" in swaps
+}
+change = swaps.mean("auc[swap, all_three] - auc[swap, as_it_is]")
+display(swap.against(YES if change < 0 else NO))
+display(pd.DataFrame(found, index=[*columns]).T.round(1))
+said = "These are means of {} repeats. The mean photograph has {:.1f} dB."
+text(said, len(swaps), swaps.mean("psnr[swap, mean_photograph]"))
+
+# %% [markdown]
+# Look at each swap alone: [the deeper notebook](deeper/13_where_to_spend.ipynb) asks why one of them helps the search.
 
 # %% [markdown]
 # ## The answer

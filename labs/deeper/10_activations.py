@@ -6,11 +6,12 @@
 # %% [markdown]
 # # 10, deeper · Does a design leak by itself?
 #
-# You come from [lab 10](../10_micro_designs.ipynb). Zhang et al. 2024 compare all patterns of activations (Figure 8), the stem and the norm (Figure 9), and the same designs for
-# membership inference (Figure 10). Each comparison keeps something equal: the weight of smoothness, the mode of BatchNorm, the number of epochs. Do its results hold if you keep something else equal?
+# You come from [lab 10](../10_micro_designs.ipynb), which has the comparisons of Zhang et al. 2024: activations (Figure 8), stem and norm (Figure 9), and membership
+# inference (Figure 10). Each keeps something equal: the weight of smoothness, the mode of BatchNorm, the number of epochs. Do the results hold if you keep something else equal?
 #
 # After this notebook you can
 # - compare designs at a calibrated weight of smoothness, and in each mode of BatchNorm;
+# - take one change of a stem apart into three;
 # - compare two membership attacks at the same overfitting level.
 #
 # | profile | minutes | peak memory |
@@ -24,11 +25,14 @@
 # *About 60 minutes. You need* labs 01, 02 and 10. There is no new word.
 
 # %%
+import itertools
+
 from privlab import experiments
 from privlab.course.lab_10 import experiments as micro_designs
-from privlab.notebook import checks, plots, widgets
+from privlab.notebook import checks, plots, text, widgets
 
 import torch
+from IPython.display import display
 
 # %% tags=["parameters"]
 profile = "class"
@@ -38,21 +42,14 @@ device = "auto"
 # %%
 profile = experiments.profile(profile)
 torch.set_num_threads(1)  # networks as small as these are no faster with two
-KINDS, PATTERNS = micro_designs.KINDS, micro_designs.PATTERNS
+KINDS = micro_designs.KINDS
 called = {"relu": "ReLU", "gelu": "GELU"}
 
 # %% [markdown]
-# ## Eight patterns, two kinds
+# ## At calibrated weights
 #
-# Zhang et al., Figure 8 has each pattern of three activations with ReLU and with GELU, at one weight of smoothness. We start from step 9 of lab 09.
-#
-# ### Predict
-#
-# Keep the two ReLUs inside the block, and remove the one behind the addition: 111 becomes 110. How many decibels does this bring the attacker?
-
-# %%
-third = widgets.predict("PSNR of 110 minus PSNR of 111, ReLU:", -5, 10, "dB")
-third
+# A search minimises the distance between gradients plus a weight times the total variation of the image. This distance has another size in each design. A calibrated weight is
+# proportional to it, as in labs 09 and 10. Here are five of lab 10's eight patterns (Zhang et al., Figure 8) with calibrated weights.
 
 # %%
 kept = experiments.load("micro_designs.activations")
@@ -69,28 +66,6 @@ def heat(rows, columns, ylabel):
         alt=f"Mean PSNR by pattern {', '.join(columns)}. {said}",
     )  # fmt: skip
 
-
-rows = {called[k]: [f"psnr[{k}, act_{p}]" for p in PATTERNS] for k in KINDS}
-heat(rows, PATTERNS, "kind")
-
-# %%
-third.against(kept.mean("psnr[relu, act_110] - psnr[relu, act_111]"))
-
-# %%
-grid = plots.tiles(mine.picture("picture[patterns]"), 32).unflatten(0, (2, 9))
-images = dict(zip(called.values(), grid[:, 1:], strict=True))  # the first is the photo
-captions = {
-    called[k]: [f"{p}: {mine.mean(f'psnr[{k}, act_{p}]'):.0f} dB" for p in PATTERNS]
-    for k in KINDS
-}
-says = f"One photograph, reconstructed behind sixteen designs: {captions}"
-plots.images(images, captions=captions, alt=says)
-
-# %% [markdown]
-# ## At calibrated weights
-#
-# A search minimises the distance between gradients plus a weight times the total variation of the image. This distance has another size in each design. A calibrated weight is
-# proportional to it, as in labs 09 and 10. Here are five of the patterns with calibrated weights.
 
 # %%
 turned = widgets.choose(
@@ -128,6 +103,43 @@ rows = {
     for draw, of in draws.items()
 }
 plots.evidence(kept, mine, rows, xlabel="what it brings the attacker, in dB")
+
+# %% [markdown]
+# ## Stems between the two
+#
+# Zhang et al., Figure 9 replaces a ResNet's stem by patches. Other stems lie between the two. First the mean replaces the maximum. Then the pooling is removed, and the 7 x 7 convolution gets stride 4. Last,
+# 4 x 4 patches replace the 7 x 7 convolution. Each step is smaller than the whole. Which one *hurts* the attacker? All have calibrated weights.
+#
+# ### Predict
+
+# %%
+hurts = widgets.choose(
+    "Which of the three brings the attacker least?",
+    ["means for maxima", "stride 4 for pooling", "4 x 4 for 7 x 7"],
+)
+hurts
+
+# %%
+kept_stems = experiments.load("micro_designs.stems")
+mine_stems = experiments.run("micro_designs.stems", profile, device=device)
+rungs = ["maxima", "means", "stride", "patches"]
+steps = zip(hurts.options, itertools.pairwise(rungs), strict=True)
+rows = {name: f"psnr[stem, {b}] - psnr[stem, {a}]" for name, (a, b) in steps}
+rows["all three: patchify"] = "psnr[stem, patches] - psnr[stem, maxima]"
+plots.evidence(kept_stems, mine_stems, rows, xlabel="what a change brings, in dB")
+
+# %%
+shown_stems = kept_stems or mine_stems
+brings = {name: shown_stems.mean(rows[name]) for name in hurts.options}
+display(hurts.against(min(brings, key=brings.get)))
+text(
+    "With n = {} at {}, means in place of maxima bring the attacker {:+.1f} dB, "
+    "stride 4 in place of pooling {:+.1f} dB, and patches {:+.1f} dB. A maximum passes "
+    "one of nine values on. The gradient of the other eight is zero.",
+    len(shown_stems),
+    shown_stems.size,
+    *brings.values(),
+)
 
 # %% [markdown]
 # ## The two modes of BatchNorm
