@@ -7,11 +7,11 @@
 # # 11, deeper · Is it the skip connections?
 #
 # You come from [lab 11](../11_model_inversion.ipynb). Koh et al. (2024) remove skip connections, and fewer faces come back. Is it because of the skip
-# connections? Here you compare at equal accuracy, fold a RepVGG by hand, look at the loss of the search, and at a MaxViT.
+# connections? Here you compare at equal accuracy, look at the loss of the search, and at a MaxViT.
 #
 # After this notebook you can
 # - compare two architectures at *equal accuracy*, and say why one must;
-# - fold a convolution and its BatchNorm into one convolution (eq. 6);
+# - say in which pairs of networks skip connections are the only difference;
 # - write a loss whose gradient does not fade.
 #
 # | profile | minutes | peak memory |
@@ -22,7 +22,7 @@
 # (Measured on two CPU cores.)
 
 # %% [markdown]
-# *About 60 minutes. You need* lab 11. *New words*: **reparameterisation**, **Poincaré distance**.
+# *About 45 minutes. You need* lab 11. *New words*: **Poincaré distance**.
 
 # %%
 from privlab import compute, experiments, models
@@ -96,72 +96,31 @@ rows = {n: [lost_by(n, cut) for cut in variants.values()] for n in nets}
 pd.DataFrame.from_dict(rows, "index", columns=[*variants])
 
 # %% [markdown]
-# Where the brackets are large, be careful. A cut network can know so little that the search finds less in it than a mere choice of faces finds in the whole
-# one. This is so for every cut of the DenseNet, in the deep ResNet for all except that of stage 1, and in the narrow ResNet without any. The shallow ResNet's last
-# stage has one skip connection, a projection. Lab 11 has the differences at equal accuracy.
+# Where the brackets are large, be careful. A cut network can know so little that the search finds fewer faces in it than the first choice finds in the whole
+# network. This happens for every cut of the DenseNet, in the deep ResNet for every cut except that of stage 1, and in the narrow ResNet (18 layers) if all
+# stages are cut. The shallow ResNet's last stage has one skip connection, a projection. Lab 11 has the differences at equal accuracy.
 #
-# ## Fold the skip connections away
+# ### Exercise 1: which comparison? *(difficulty 2, 6 minutes)*
 #
-# RepVGG has skip connections while it is trained, and none when it is shipped. Each block has three branches, a 3x3 convolution, a 1x1 convolution and the
-# identity, with a BatchNorm behind each (Koh et al., eq. 4). Three convolutions are summed into one before the network is shipped. This is called
-# **reparameterisation**.
+# You want to know what *skip connections* do. In which of these pairs are skip connections the only difference between the two *architectures*? (How well they
+# learn may differ: that follows from the cut.) Give their letters, such as `pairs = {"a", "b"}`.
 #
-# ### Exercise 1: fold a branch *(difficulty 2, 20 minutes)*
+# - **a** VGG, and ResNet
+# - **b** ResNet, and ResNet with a fine stem
+# - **c** ResNet, and ResNet with the last stage cut
+# - **d** ResNet, and ResNet with all stages cut
+# - **e** VGG, and ResNet with a fine stem
 #
-# A convolution without a bias and the BatchNorm behind it, in eval mode, are *one* convolution (Koh et al., eq. 6). Write
-# `fold(weight, mean, var, gamma, beta, eps)`: the convolution's weight (out, in, k, k) and the norm's running mean, running variance, weight, bias and eps.
-# Return the new weight and the new bias.
-#
-# <details><summary>Hint</summary>The norm computes $(y - \mu)\,\gamma / \sigma + \beta$ with $\sigma = \sqrt{\mathrm{var} + \mathrm{eps}}$, channel by
-# channel. What multiplies $y$? What is left?</details>
+# <details><summary>Hint</summary>Write down, for each pair, everything in which the two networks differ: stem, blocks, skip connections.</details>
 
-
-# %% tags=["exercise"]
-def fold(weight, mean, var, gamma, beta, eps): ...
-
+# %% tags=["exercise", "reading"]
+pairs = ...
 
 # %% tags=["solution"]
-def fold(weight, mean, var, gamma, beta, eps):
-    scale = gamma / (var + eps).sqrt()
-    return weight * scale[:, None, None, None], beta - mean * scale
-
+pairs = {"c", "d"}
 
 # %%
-checks.verify("11.fold", fold)
-
-# %% [markdown]
-# The two forms are one function (Koh et al., eq. 7), so their gradients at the picture are equal, too. Now PPA attacks both (Koh et al., Table 4), in float32,
-# where they round differently.
-#
-# ### Predict
-
-# %%
-FEWER, SAME, MORE = "fewer faces", "as many, within 5 points", "more faces"
-guess_fold = widgets.choose("From the folded network come:", [FEWER, SAME, MORE])
-guess_fold
-
-# %%
-branched = here.network("repvgg").model(0)
-both = [branched, models.skip_connections.fold(branched)]
-everybody = range(here.people)
-found = [here.attack.run(net, here.prior, everybody, seed) for net in both]
-found = dict(zip(["before", "after"], (f.best(here.shown) for f in found), strict=True))
-six = min(6, here.people)
-pictures = plots.images(
-    {n: one.images[one.places(six)] for n, one in found.items()},
-    "Six faces out of the RepVGG before folding, and six after it.",
-    smooth=True,
-)
-scores = [here.judge.score(one.images, one.targets) for one in found.values()]
-before, after = (100 * score.accuracy for score in scores)
-told = text(
-    "The judge names {:.0f} of 100 before folding, {:.0f} after.", before, after
-)
-right = FEWER if after < before - 5 else MORE if after > before + 5 else SAME
-display(pictures, told, guess_fold.against(right))
-
-# %% [markdown]
-# A defence has to change what the network *learned*. Removing skip connections before training is such a change, folding them afterwards is none.
+checks.verify("11.pairs", pairs)
 
 # %% [markdown]
 # ## Does the loss matter?
@@ -283,5 +242,5 @@ widgets.verdicts("11")
 # %% [markdown]
 # ## Read on
 #
-# Koh et al. 2024, sections 3, 4, 8 and 9. Ding et al. 2021 is RepVGG. Struppek et al. 2022 brought the Poincaré distance into model inversion. Tang et al. 2021
+# Koh et al. 2024, sections 3 and 8. Struppek et al. 2022 brought the Poincaré distance into model inversion. Tang et al. 2021
 # look at skip connections in Transformers. Lab 12 makes a defence of the cuts.

@@ -7,7 +7,8 @@ a factor k it carries the first round(k n) of the n channels of each earlier fea
     the block gives    the same of all its features, the last layer in full
 
 and with k = 0 what is left is a chain, z_{i+1} = g_i(z_i) (Koh et al. 2024, sections 10.1 and 13.1). The paper says that channels are
-limited, not which: that it is the first of each feature, and that the convolutions which read them shrink, is our reading.
+limited, not which: that it is the first of each feature, and that the convolutions which read them shrink, is our reading. Equation 8,
+read literally, would take the share k of what is left again at each layer; here, as in the authors' code, each feature is cut once.
 """
 
 from itertools import accumulate

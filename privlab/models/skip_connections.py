@@ -21,6 +21,7 @@ becomes 1, as in torchvision; to compare a cut net with a full one that begins a
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from timm.models._efficientnet_blocks import DepthwiseSeparableConv, InvertedResidual
 from timm.models.byobnet import RepVggBlock
 from timm.models.densenet import DenseLayer, DenseNet
@@ -190,3 +191,14 @@ def branches(model: nn.Module) -> dict[str, int]:
     names = {"3x3": "conv_kxk", "1x1": "conv_1x1", "identity": "identity", "folded": "reparam_conv"}
     blocks = [module for module in model.modules() if isinstance(module, RepVggBlock)]
     return {word: sum(getattr(b, name, None) is not None for b in blocks) for word, name in names.items()}
+
+
+def branch_layers(block: Any) -> list[tuple[Any, ...]]:
+    """Of a RepVGG block's 3x3, 1x1 and identity branch: kernel (out, in, k, k); mean, variance, weight, bias and eps of the BatchNorm.
+
+    The identity's kernel is the identity matrix as a 1x1 convolution (Koh et al. 2024, section 9.1).
+    """
+    kernels = [block.conv_kxk.conv.weight, block.conv_1x1.conv.weight]
+    kernels.append(torch.eye(len(kernels[0])).to(kernels[0])[:, :, None, None])
+    norms = [block.conv_kxk.bn, block.conv_1x1.bn, block.identity]
+    return [(w, n.running_mean, n.running_var, n.weight, n.bias, n.eps) for w, n in zip(kernels, norms, strict=True)]

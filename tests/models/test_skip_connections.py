@@ -236,6 +236,15 @@ def test_a_block_of_one_channel_folded_by_hand():
     assert folded.bias.item() == pytest.approx(0.2 + 0.3 + 0.5 - 0.5 * (2 + 3 + 5) / 2)
 
 
+def test_the_branches_of_a_block_add_up_to_it(stirred):
+    """Koh et al. 2024, equation 4, before the ReLU."""
+    block = stirred(RepVggBlock(4, 4, 3).double()).eval()
+    z = torch.randn(2, 4, 5, 5, dtype=torch.float64)
+    parts = skip_connections.branch_layers(block)
+    f = sum(F.batch_norm(F.conv2d(z, w, padding="same"), *norm, eps=eps) for w, *norm, eps in parts)
+    torch.testing.assert_close(f.relu(), block(z))
+
+
 def test_what_cannot_be_cut_is_told(small):
     for name, stage, k, says in (
         ("resnet18", 4, 1.1, r"k=1.1 is no number in \[0, 1\]; 0 removes the shortcuts"),
