@@ -122,6 +122,7 @@ class Difference:
     def __init__(self, model: nn.Module, parameters: Gradients) -> None:
         self.parameters, self.forward = parameters, functional(model)
         self.weights = [p.detach() for p in parameters.values()]
+        self.shifted = {n: torch.empty_like(p) for n, p in parameters.items()}  # one place: new memory for it costs a tenth of a step
         self.length = nn.utils.get_total_norm(self.weights)
         self.layers: list[Any] = [m for m in model.modules() if type(m) in (nn.ReLU, nn.MaxPool2d)]
 
@@ -137,9 +138,10 @@ class Difference:
     def vjp(self, loss: Loss, inputs: Tensors, u: Tensors) -> list[Tensor]:
         """J^T u for each of the inputs, where `update` was taken last."""
         shift = (SHIFT * torch.finfo(u[0].dtype).eps ** 0.5 * self.length / nn.utils.get_total_norm(u)).item()
-        shifted = [torch.add(weight, part, alpha=shift) for weight, part in zip(self.weights, u, strict=True)]
+        for place, weight, part in zip(self.shifted.values(), self.weights, u, strict=True):
+            torch.add(weight, part, alpha=shift, out=place)
         with self._instead(partial(_replay, iter(self.pattern))):
-            there = loss(partial(self.forward, dict(zip(self.parameters, shifted, strict=True))), inputs, WHOLE)
+            there = loss(partial(self.forward, self.shifted), inputs, WHOLE)
         slopes = torch.autograd.grad(there, inputs, materialize_grads=True)
         return [(t - h) / shift for t, h in zip(slopes, self.here, strict=True)]
 
@@ -186,10 +188,17 @@ def agree(exact: Tensors, direct: Tensors, through: Tensors) -> bool:
 
 
 def once_differentiable(distance: Objective) -> Objective:
-    """The same distance, faster where it has to be differentiated by the gradients only once."""
+    """The same distance, faster where it has to be differentiated by the gradients only once: its u is good until the next is taken."""
     if distance is not objectives.cosine_distance:
         return distance
-    return lambda _, grads, leak: _Cosine.apply(leak, *(grads[name] for name in leak.grads))
+    places: list[Tensor] = []  # of u: new memory for it would cost as much again
+
+    def value(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
+        ours = [grads[name] for name in leak.grads]
+        places[:] = places or [torch.empty_like(g) for g in ours]
+        return _Cosine.apply(leak, places, *ours)
+
+    return value
 
 
 class _Cosine(torch.autograd.Function):
@@ -199,10 +208,10 @@ class _Cosine(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, leak: Leak, *ours: Tensor) -> Tensor:
+    def forward(ctx: Any, leak: Leak, places: Tensors, *ours: Tensor) -> Tensor:
         flat = [(g.flatten(), t.flatten()) for g, t in zip(ours, leak.grads.values(), strict=True)]
         dot, square = torch.stack([torch.stack((torch.dot(g, t), torch.dot(g, g))) for g, t in flat]).sum(0)
-        ctx.leak, ctx.ours, ctx.length = leak, ours, square.sqrt()
+        ctx.leak, ctx.places, ctx.ours, ctx.length = leak, places, ours, square.sqrt()
         ctx.cosine = dot / (ctx.length * leak.norm)
         return 1 - ctx.cosine
 
@@ -210,5 +219,5 @@ class _Cosine(torch.autograd.Function):
     def backward(ctx: Any, weight: Tensor) -> tuple[Any, ...]:
         theirs = (-weight / (ctx.length * ctx.leak.norm)).item()
         own = (weight * ctx.cosine / ctx.length**2).item()
-        pairs = zip(ctx.leak.grads.values(), ctx.ours, strict=True)
-        return None, *(torch.mul(t, theirs).add_(g, alpha=own) for t, g in pairs)
+        triples = zip(ctx.leak.grads.values(), ctx.ours, ctx.places, strict=True)
+        return None, None, *(torch.mul(t, theirs, out=place).add_(g, alpha=own) for t, g, place in triples)

@@ -161,6 +161,7 @@ class Descent:
             )
         values = [t.value.prepare(model, leak) if hasattr(t.value, "prepare") else t.value for t in attack.terms]
         self.terms = [replace(t, value=v) for t, v in zip(attack.terms, values, strict=True) if v is not None]
+        self.once = {t.name: replace(t, value=derivatives.once_differentiable(t.value)) for t in self.terms}
         self.forward = derivatives.twice_differentiable(model)
         self.chunks = derivatives.Chunks(self.forward, parameters, size, self.batch) if size < self.batch else None
         differs = attack.derivative == "auto" and self.chunks is None and repeatable
@@ -225,8 +226,7 @@ class Descent:
             return self._derived(terms, variables, {}, variables)
         due = self.difference is not None and self.evaluations % derivatives.EVERY == 0
         if due or self.agrees:
-            once = [replace(t, value=derivatives.once_differentiable(t.value)) for t in terms]
-            values, gradients, parts = self._in_two(self.difference, once, variables)
+            values, gradients, parts = self._in_two(self.difference, [self.once[t.name] for t in terms], variables)
         if self.agrees and not due:
             self.differences += 1
         elif self.chunks is not None:
