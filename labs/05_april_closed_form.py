@@ -6,7 +6,7 @@
 # %% [markdown]
 # # 05 · When is no search needed?
 #
-# A search takes many steps, and it may fail (lab 04). In lab 00 the server solved one linear system, and had the photograph at once.
+# A search takes many steps, and may fail (lab 04). In lab 00 the server solved one linear system instead.
 # When is there such a system? What can stop the server from using it?
 #
 # After this lab you can
@@ -63,18 +63,20 @@ def client(architecture, precision=torch.float32, **shape):  # fresh weights
 # ## Theorem 1: what attention gives away
 #
 # Lu et al. 2022 study two designs (APRIL, Figure 1). We begin with **A**, where attention sits directly on the sum of both embeddings. Its sizes are the paper's for CIFAR-10: width 384, four
-# heads, four blocks. The photograph is cut into 16 patches of 8 x 8 pixels. (The paper prints 4; the code that it names counts the patches of one row, so we take 4 x 4.) One token more belongs to no patch, the **class token**: the model reads its answer from it. The input $z$ of the first
+# heads, four blocks. The photograph is cut into 16 patches of 8 x 8 pixels. (The paper prints 4. The code that it names counts the patches of one row: 4 x 4.) One more token, the **class token**, belongs to no patch: the model reads its answer from it. The input $z$ of the first
 # attention has 384 rows and 17 columns, one for each token. Attention computes
 #
 # - $q = Qz$, $\;k = Kz$ and $v = Vz$ with three weight matrices (APRIL, eq. 3);
-# - $h_i = \sum_j \mathrm{softmax}_j(q_i^\top k_j/\sqrt d)\,v_j$ in each head (APRIL, eq. 4; it prints the scale outside of the softmax, and $qk^\top$, which does not fit the columns of eq. 3);
+# - $h_i = \sum_j \mathrm{softmax}_j(q_i^\top k_j/\sqrt{d_k})\,v_j$ in each head, of width $d_k$ (APRIL, eq. 4; it prints the scale outside of the softmax, and $qk^\top$, which does not fit the columns of eq. 3);
 # - $a = Wh$ (APRIL, eq. 5).
+#
+# timm adds a bias to all four, which changes no step below.
 
 # %%
 drawings.show("05.two_designs")
 
 # %% [markdown]
-# No server sees these numbers. To check the proof, a hook keeps $z$, $q$, $k$ and $v$, and autograd gives the gradient of the loss $\ell$ at each.
+# No server sees these numbers. To check the proof, a hook keeps them, and autograd gives the gradient of the loss $\ell$ at each.
 
 # %%
 model = client("a", torch.float64, depth=4)
@@ -90,7 +92,7 @@ q, k, v = kept["qkv"][0].detach().T.chunk(3)  # (384, 17) each
 dq, dk, dv = at_qkv[0].T.chunk(3)  # (384, 17) each
 
 # %% [markdown]
-# **The claim** (APRIL, Theorem 1). If the server knows $\partial\ell/\partial z$, then $z$ is the solution of a linear system that it can write down.
+# **The claim** (APRIL, Theorem 1). If the server knows $\partial\ell/\partial z$, then $z$ solves a linear system that it can write down.
 #
 # **The proof.** $z$ acts on the loss only through $q$, $k$ and $v$, so what comes back through each of them adds up (APRIL, eq. 6):
 #
@@ -104,14 +106,14 @@ dq, dk, dv = at_qkv[0].T.chunk(3)  # (384, 17) each
 #
 # $$\frac{\partial\ell}{\partial z}\, z^\top = Q^\top\frac{\partial\ell}{\partial Q} + K^\top\frac{\partial\ell}{\partial K} + V^\top\frac{\partial\ell}{\partial V} =: b . \qquad\blacksquare$$
 #
-# The server sent the weights out, and got their gradients back. So it knows $b$. The theorem calls $z$ unique, but it is so only if the rank of $\partial\ell/\partial z$ is the number of tokens. (The statement of the theorem prints $\partial\ell/\partial q$ in place of $\partial\ell/\partial Q$, and so does the
-# paper's algorithm. Only the proof's version has the right shape.)
+# The server sent the weights out, and got their gradients back. So it knows $b$. The theorem calls $z$ unique, but it is so only if the rank of $\partial\ell/\partial z$ is the number of tokens. (The theorem's statement and the paper's algorithm print $\partial\ell/\partial q$ in place of $\partial\ell/\partial Q$.
+# Only the proof's version has the right shape.)
 #
 # ### Exercise 1: the right-hand side *(difficulty 1, 5 minutes)*
 #
 # timm keeps $Q$, $K$ and $V$ stacked in one matrix of shape (3 width, width). Write $b$ from it and from its gradient.
 #
-# <details><summary>Hint</summary>You can split both in three and sum. Or write the product of the stacked matrices, and see what it sums.</details>
+# <details><summary>Hint</summary>Split both in three and sum; or see what the product of the stacked matrices sums.</details>
 
 
 # %% tags=["exercise"]
@@ -141,15 +143,15 @@ proof.table(rows[:11])
 #
 # $$z = E_\text{patch} + E_\text{pos} .$$
 #
-# The derivative of a sum by one of its summands is 1. So $\partial\ell/\partial E_\text{pos} = \partial\ell/\partial z$ (APRIL, eq. 9). A *learned* position embedding sends exactly what was missing (APRIL, Theorem 2). For a
+# The derivative of a sum with respect to one summand is 1. So $\partial\ell/\partial E_\text{pos} = \partial\ell/\partial z$ (APRIL, eq. 9). A *learned* position embedding sends exactly what was missing (APRIL, Theorem 2). For a
 # batch it would be the sum over the images.
 #
-# Backpropagation would give the same tensor for both sides, which tests nothing. So we move $z$ a little and compare the change of the loss with the gradient that was sent.
+# Backpropagation would give the same tensor for both sides, which tests nothing. So in the next table $z$ moves a little, and the change of the loss is compared with the gradient.
 #
 # ### Exercise 2: Algorithm 1 *(difficulty 2, 12 minutes)*
 #
 # With $A = \partial\ell/\partial z$, eq. 8 is $A z^\top = b$. Solve it with the **pseudo-inverse** $A^+$, the matrix that undoes another as far as it can be undone (`torch.linalg.pinv`). Write the steps
-# of APRIL, Algorithm 1: take $Q$, $K$, $V$ out of the stacked `weight`, and their gradients out of `gradient`; form $b$; multiply by $A^+$; transpose. Return $z$, of shape (width, tokens).
+# of APRIL, Algorithm 1: take $Q$, $K$, $V$ and their gradients out of the stacked `weight` and `gradient`; form $b$; multiply by $A^+$; transpose. Return $z$, of shape (width, tokens).
 #
 # <details><summary>Hint</summary>`weight.chunk(3)` gives three matrices. `dz` has shape (width, tokens), so its pseudo-inverse has shape (tokens, width).</details>
 
@@ -172,7 +174,7 @@ checks.verify("05.algorithm", algorithm_1)
 
 # %% [markdown]
 # One step is left, from tokens to pixels. The patch embedding is linear, $E_\text{patch} = W_p x$ plus a bias (APRIL, eq. 11). So the pixels are $x = W_p^+ E_\text{patch}$ (section 3.3, without a number). Run your attack on what the client
-# sends, and on nothing else. The paper's own pictures are in APRIL, Figure 2.
+# sends. The paper's pictures are in APRIL, Figure 2.
 
 
 # %%
@@ -195,7 +197,7 @@ if found is not None:  # once you have written it
 # %% [markdown]
 # ### Predict
 #
-# The whole proof has 15 rows. Change the network, here with two blocks, in three ways. Which row is the first that fails?
+# Your table has 11 of the proof's rows. Theorem 1, Theorem 2, eq. 10 and the inverse of eq. 11 make 15. Change the network, here with two blocks, in three ways. Which row fails first?
 
 # %%
 ROWS = ["eq. 4", "eq. 6", "eq. 7", "eq. 8", "Theorem 1", "Theorem 2"]
@@ -244,8 +246,8 @@ text(
 )
 
 # %% [markdown]
-# Take patches of 4 x 4 pixels and a width below the 65 tokens. The equations hold, but Theorem 1's row fails: many $z$ solve the system. Below 48, the numbers of a patch, eq. 11 has no
-# inverse either. Lu et al. see solid protection at half the patches (APRIL, Figure 5), here 32. [A deeper notebook](deeper/05_width_and_noise.ipynb) measures it.
+# Take patches of 4 x 4 pixels and a width below the 65 tokens. (8 x 8 makes 17, below every width here.) The equations hold, but Theorem 1's row fails: many $z$ solve the system. Below 48, the numbers of a patch, eq. 11 has no
+# inverse. Lu et al. see solid protection at half the patches (APRIL, Figure 5), here 32. [A deeper notebook](deeper/05_width_and_noise.ipynb) measures it.
 
 # %% [markdown] tags=["printed"]
 # ## How exact is the solution?
@@ -280,7 +282,7 @@ plots.lines(
 
 # %% [markdown]
 # How much of an error reaches the picture depends on $A$. Its **condition number**, the largest singular value over the smallest, bounds the factor by which an error can grow.
-# The lines are the sizes of the errors, when the client computes in float32, and when it rounds to bfloat16 before it sends. A singular value below a line is lost in the errors.
+# The lines are the sizes of the errors when the client computes in float32, and when it rounds to bfloat16. A singular value below a line is lost.
 #
 # A pseudo-inverse divides by each singular value $s$. Below the errors it would divide noise by almost nothing. So our solver adds a **ridge**: it divides by
 # $s + \varepsilon^2/s$, with $\varepsilon$ the size of the errors. This changes nothing where $s$ is large. Where $s$ is small, the picture stays grey.
@@ -288,7 +290,7 @@ plots.lines(
 # ### Predict
 #
 # A client may add noise before it sends. We state its size by the *norm of the noise over the norm of the gradient*, for each tensor. The server knows this size, and sets its ridge to it.
-# We call an image recognised when its SSIM with the photograph is above 0.5 (lab 04). At which noise level do you stop recognising your photograph? The chart below has more of them (APRIL, Figure 6). Below 0.1 of the
+# We call an image recognised when its SSIM with the photograph is above 0.5 (lab 04). At which noise level do you stop recognising your photograph? The chart below has more photographs (APRIL, Figure 6). Below 0.1 of the
 # gradient's norm (Laplacian noise: 0.01), the paper says, noise does not protect. But it compares a *variance* with that norm.
 
 # %%
@@ -319,7 +321,10 @@ display(widgets.explore(shown_at, start={"noise": 0.0}, noise=tuple(recovered)))
 kept_noise = experiments.load("april_closed_form.noise")
 mine_noise = experiments.run("april_closed_form.noise", profile, device=device)
 at = {x: f"{x:g}".replace(".", "p") for x in levels}
-curve = {"closed form": {x: f"ssim[gaussian, relative_{at[x]}]" for x in levels[::-1]}}
+curve = {
+    kind: {x: f"ssim[{kind}, relative_{at[x]}]" for x in levels[::-1]}
+    for kind in ("gaussian", "laplacian")
+}
 shown = kept_noise or mine_noise
 base = {"mean photograph": shown.mean("ssim[cifar10, mean_photograph]")}
 plots.evidence_lines(
@@ -330,13 +335,13 @@ plots.evidence_lines(
 # %% [markdown] tags=["printed"]
 # ## A system for every ViT
 #
-# On architecture B, an ordinary ViT, the position gradient is taken *before* the norm and $z$ stands *behind* it. The paper turns to a search there (lab 06). What follows is ours.
+# In architecture B, an ordinary ViT, a norm stands between the sum of eq. 10 and attention, so eq. 9 is false, and the paper turns to a search (lab 06). What follows is ours.
 #
 # One layer earlier, a patch $x_i$ enters as $W_p x_i + b_p + e_i$, with the position embedding $e_i$. Let $g_i$ be the gradient of $e_i$, the rows of $G$. Then
 #
 # $$\frac{\partial\ell}{\partial W_p} = \sum_i g_i x_i^\top = G^\top X .$$
 #
-# The client sends the left side and $G$. Only $X$ is unknown, the patches. It does not matter what comes behind the first layer: norms, twelve blocks, any loss, any label. So there is such a system for **every**
+# The client sends the left side and $G$. Only the patches $X$ are unknown. What comes behind the first layer does not matter. So there is such a system for **every**
 # ViT that cuts the image with one linear layer and adds a learned embedding to each patch. It has one solution if
 #
 # - the gradient is that of *one* image. For a batch see the deeper notebook of lab 07, [algebra first](deeper/07_algebra_first.ipynb);
@@ -368,14 +373,14 @@ plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
 # ## Take the position gradient away
 #
 # Without the gradient of the position embedding there is neither $A$ nor $G$. So the paper advises to *fix* the embedding (section 4.2): it is drawn once, and
-# nobody trains it. The paper does not say how; we let the server know it. Is the photograph safe then?
+# not trained. The paper does not say how; our server knows it. Is the photograph safe then?
 #
 # The first attention of B multiplies each normed token $\mathrm{LN}(z_t)$ with one matrix, and the client sends its gradient:
 #
 # $$\frac{\partial\ell}{\partial W_{qkv}} = \sum_t (\ldots)_t \; \mathrm{LN}(z_t)^\top .$$
 #
 # Each row of this gradient is a combination of the normed tokens. All these combinations are its **row space** $S$. It has only 17 of 384 dimensions, one for
-# each token, and the server can compute it. So it knows where every token lies: its component outside of $S$ is zero. Now $z_i = W_p x_i + b_p + e_i$, and of this only the
+# each token, and the server can compute it. So it knows that each token's component outside of $S$ is zero. Now $z_i = W_p x_i + b_p + e_i$, and of this only the
 # patch $x_i$ is unknown. Outside of $S$ lie 367 dimensions. One of them says nothing, as the norm makes the mean of every token zero. So there are 366 linear
 # equations for the 192 numbers of a patch.
 #
@@ -404,13 +409,13 @@ display(hide.against([n for n in names if fixed.mean(rows[f"{n}, float64"]) < 20
 plots.evidence(kept_fixed, mine_fixed, rows, xlabel="PSNR in dB")
 
 # %% [markdown]
-# Where float64 gives the photograph and float32 does not, the system is badly conditioned. Where even float64 fails, an equation is *missing*. Which one?
+# Where only float64 gives the photograph, the system is badly conditioned. Where even float64 fails, an equation is *missing*. Which one?
 #
 # Take numbers $c_i$, one for each patch, with $\sum_i c_i = 0$ and $\sum_i c_i e_i = 0$. Combine the tokens with them. Bias and embeddings cancel:
 #
 # $$\sum_i c_i z_i = W_p d \quad\text{with}\quad d = \sum_i c_i x_i .$$
 #
-# So $W_p d$ is a combination of tokens. If you add $d$ to a patch, its token stays among the combinations of tokens, and no equation notices. Such a $d$ is a
+# So $W_p d$ is a combination of tokens. If you add $d$ to a patch, its token stays among the combinations of tokens, and every equation still holds. Such a $d$ is a
 # *hidden direction*. Let $E$ have the embeddings as rows, and let $[E\;\mathbf 1]$ have one more column, of ones. A patch of $p \times p$ pixels has $3p^2$ numbers. So each of the $n$ patches has
 #
 # $$n_\text{hid} = \min\big(3p^2,\; n - \mathrm{rank}[E\;\mathbf 1]\big)$$
@@ -420,7 +425,7 @@ plots.evidence(kept_fixed, mine_fixed, rows, xlabel="PSNR in dB")
 # %% [markdown]
 # ### Exercise 3: count them *(difficulty 3, 10 minutes)*
 #
-# The 2-D sinusoid is a function of the row plus a function of the column. So it cannot see a table of numbers $c$ whose rows and columns all sum to zero. How many directions does
+# The 2-D sinusoid is a function of the row plus a function of the column. So $\sum_i c_i e_i = 0$ for each table of numbers $c$ whose rows and columns all sum to zero. How many directions does
 # it hide on a grid of `side` x `side` patches, of `patch` pixels a side? Write `hidden_2d(side, patch)`.
 #
 # <details><summary>Hint</summary>Fill all of the table but its last row and its last column as you like. What is left to choose?</details>
@@ -473,7 +478,7 @@ def at_rank(rank):
 widgets.explore(at_rank, start=dict(rank=16), rank=range(1, 17))
 
 # %% [markdown]
-# Move the slider down from 16, step by step. From which rank on would you not recognise the photograph? Below are lower ranks over many photographs.
+# Move the slider down from 16. From which rank on would you not recognise the photograph? Below are lower ranks over many photographs.
 
 # %%
 kept_rank = experiments.load("april_closed_form.rank_rule")
@@ -492,15 +497,15 @@ plots.evidence(kept_rank, mine_rank, rows, xlabel="PSNR in dB, from float64")
 #
 # ## The defender's desk
 #
-# You are the client of architecture B. Set the position embedding, the noise and the number format. The server solves both systems with the ridge for your noise, and with one for noise of 0.01 where yours
-# is smaller. It keeps the best picture. The photograph counts as hidden when this picture is at most 1 dB above the *baseline*, the mean of other photographs.
+# You are the client of architecture B. Set the position embedding, the noise and the number format. The server solves both systems with the ridge for your noise, from what you sent and
+# from the same in bfloat16. Its best picture counts. The photograph is hidden when this picture is at most 1 dB above the *baseline*, the mean of other photographs.
 #
 # Find two settings that hide it: one with the *learned* embedding and as little noise as possible, one with no noise at all.
 
 # %%
 EMBEDDINGS = {"learned": {}, "learned, its gradient withheld": {}}
 EMBEDDINGS |= {"random": dict(position="random", position_std=1.0)}
-EMBEDDINGS |= {"2-D sinusoid": dict(position="sinusoid_2d")}
+EMBEDDINGS |= {f"{n}-D sinusoid": dict(position=f"sinusoid_{n}d") for n in (1, 2)}
 EMBEDDINGS |= {f"rank {r}": low_rank(r) for r in (15, 12, 8, 4)}
 baseline = metrics.psnr(mean_photograph(), photo).item()
 
@@ -509,11 +514,10 @@ def desk(position_embedding, noise, number_format):
     computed = torch.float64 if number_format == "float64" else torch.float32
     model = client("b", computed, **EMBEDDINGS[position_embedding])
     noisy = perturbation.gaussian(observe(model, photo, label), noise, seed=seed)
-    sent = noisy.rounded(getattr(torch, number_format))
-    ridges = {noise, max(noise, 0.01)}
-    answers = [closed_form.subspace(model, sent, noise=r) for r in ridges]
+    sent = [noisy.rounded(getattr(torch, f)) for f in {number_format, "bfloat16"}]
+    answers = [closed_form.subspace(model, s, noise=noise) for s in sent]
     if position_embedding == "learned":
-        answers += [closed_form.patch_embedding(model, sent, noise=r) for r in ridges]
+        answers += [closed_form.patch_embedding(model, s, noise=noise) for s in sent]
     best = max(answers, key=lambda one: metrics.psnr(one.clamped, photo).item()).clamped
     above = metrics.psnr(best, photo).item() - baseline
     said = f"{'hidden' if above <= 1 else 'not hidden'}, {above:+.1f} dB"
@@ -526,9 +530,12 @@ choices = dict(noise=(0.0, 0.001, 0.01, 0.03, 0.1, 1.0), number_format=formats)
 widgets.explore(desk, position_embedding=tuple(EMBEDDINGS), **choices)
 
 # %% [markdown]
+# Behind a sinusoid, rounding or a little noise can *help* the server. An exact solution leaves hidden directions grey. Errors disturb most the directions of $S$ with small singular
+# values, so least squares keeps each token near the other directions: a better guess than grey.
+#
 # ### Exercise 4: whose photograph can be computed? *(difficulty 2, 8 minutes)*
 #
-# Six clients have architecture B, with width 384 and 16 patches of 8 x 8 pixels. Whose photograph can a server compute with one of the last two systems, so that one recognises it? Give a set of
+# Six clients have architecture B, of width 384, with patches of 8 x 8 pixels. Of which can a server compute a recognisable photograph with one of the last two systems? Give a set of
 # letters.
 #
 # - **a** The embedding is learned. The client rounds all gradients to bfloat16, and sends them.
@@ -539,7 +546,7 @@ widgets.explore(desk, position_embedding=tuple(EMBEDDINGS), **choices)
 # - **f** The embedding is learned. The client sends the mean gradient of two photographs.
 #
 # <details><summary>Hint</summary>Ask of each client: does the server have $G$, or else the row space and the numbers of the embedding? Is anything
-# hidden? Is it one photograph? Most of them you can try at the desk.</details>
+# hidden? Is it one photograph? All but **f** you can try at the desk.</details>
 
 # %% tags=["exercise", "reading"]
 computed = ...
@@ -569,7 +576,7 @@ text(
 # %% [markdown]
 # ## The paper, and here
 #
-# The paper prints no table for its closed form: its theorems and Figures 2, 5 and 6 stand behind the rows. Rows without a source are our own claims.
+# The paper prints no table for its closed form: it has theorems and Figures 2, 5 and 6. Rows without a source are our own claims.
 
 # %%
 widgets.verdicts("05")
@@ -577,10 +584,9 @@ widgets.verdicts("05")
 # %% [markdown]
 # ## What would change our mind
 #
-# A photograph that comes back from one gradient behind a low-rank embedding would show that the rule counts too little: it speaks of one system. A search uses all gradients at once; lab 06 tries it. And where the server does not know a fixed embedding, none of the three systems works as it stands.
+# Suppose that a photograph comes back from behind a low-rank embedding. Then the rank rule does not protect. It counts the equations of one system; lab 06 searches with all gradients. Where the server does not know a fixed embedding, none of the three systems works.
 
 # %% [markdown]
 # ## Read on
 #
-# Lu et al. 2022, sections 3 and 4.2. Lab 06 attacks architecture B by search, lab 07 takes batches apart, lab 08 asks which gradients leak, and lab 13 weighs the
-# defences.
+# Lu et al. 2022, sections 3 and 4.2. Lab 06 attacks architecture B by search, lab 07 attacks a batch, and lab 13 weighs defences.

@@ -12,7 +12,7 @@
 # After this lab you can
 # - run APRIL's second algorithm, line by line, with a loss that you wrote;
 # - say what a term of a loss is worth to a search;
-# - say which part of a gradient knows where a patch stands, and what withholding it protects against.
+# - say which part of a gradient depends on where a patch stands, and what withholding it protects against.
 #
 # | profile | minutes | peak memory |
 # |---|---|---|
@@ -27,8 +27,7 @@
 # %%
 from dataclasses import replace
 
-from privlab import compute, data, experiments, ledger, metrics
-from privlab.attacks import gradient_inversion
+from privlab import compute, data, experiments, metrics
 from privlab.attacks.gradient_inversion import (
     derivatives,
     label_recovery,
@@ -85,11 +84,11 @@ print(f"line 3: the label is read as {read.item()}; it is {label.item()}")
 print("line 4: the position gradient has the shape", (*sent["pos_embed"].shape,))
 
 # %% [markdown]
-# Now the search makes up an image and computes *its* gradient $g'$ (lines 7 and 9). Two numbers compare it with the gradient $g$ that was sent: the squared distance
-# $\mathcal L_G$ of DLG (line 8; APRIL, eq. 2), and $\mathcal L_A$ is the negative cosine of the two position gradients $p'$ and $p$ (line 10). Their weighted sum is the loss of line
-# 11 (APRIL, eq. 12):
+# Now the search makes up an image $x'$ and computes *its* gradient $\nabla w'$ (lines 7 and 9). Two numbers compare it with the gradient $\nabla w$ that was sent. The first is the
+# squared distance $\mathcal L_G$ of DLG (line 8; APRIL, eq. 2, which searches for the label as well). The second is the negative cosine $\mathcal L_A$ of the two position gradients
+# (line 10). Their weighted sum is the loss of line 11 (APRIL, eq. 12):
 #
-# $$\mathcal L = \mathcal L_G + \alpha\,\mathcal L_A = \lVert g' - g \rVert^2 \;-\; \alpha\, \cos(p', p) .$$
+# $$\mathcal L = \mathcal L_G + \alpha\,\mathcal L_A = \lVert \nabla w' - \nabla w \rVert_F^2 \;-\; \alpha\, \cos(\nabla E_\text{pos}, \nabla E_\text{pos}') .$$
 
 # %%
 drawings.show("06.search_loop")
@@ -141,14 +140,15 @@ def algorithm_2(model, leak, label, alpha=1.0, steps=20, rate=0.1):
 
 if solved.passed:  # without your loss there is nothing to run
     image = algorithm_2(client, sent, read)
-    alt = f"The digit, and yours: {metrics.psnr(image, digit).item():.1f} dB from it."
-    display(plots.side_by_side(digit, image, titles=["the client's", "yours"], alt=alt))
+    titles = ["the client's", f"yours: {metrics.psnr(image, digit).item():.1f} dB"]
+    alt = f"The digit, and {titles[1]}."
+    display(plots.side_by_side(digit, image, titles=titles, alt=alt))
 
 # %% [markdown]
 # ## Four searches side by side
 #
-# The paper compares four losses. DLG is the distance alone. IG compares directions, and wants a smooth image. TAG adds *absolute* differences, and weighs layers near the
-# input more. APRIL adds the cosine, with a weight $\alpha$ that the paper does not print; here it is 1. All four use Adam, the same noise and the label that was read. IG also keeps its signed steps, which get shorter.
+# The paper compares four losses. DLG is the distance alone. IG compares the directions of the gradients, and adds a term for smoothness. TAG adds *absolute* differences, with more
+# weight on layers near the input. APRIL adds the cosine, with a weight $\alpha$ that the paper does not print; here it is 1. All four use Adam, the same noise and the label that was read. IG also keeps its signed steps, which get shorter.
 #
 # ### Predict
 
@@ -176,13 +176,12 @@ film
 
 # %%
 film.finish()  # to the last step, wherever you paused
-way = {name: [f.psnr for f in shots] for name, shots in film.ways.items()}
 at = [frame.step for frame in film.ways["DLG"]]
-best = max(way, key=lambda name: way[name][-1])
-ends = ", ".join(f"{name} {dB[-1]:.1f} dB" for name, dB in way.items())
-display(guess_race.against(best))
-courses = {name: (at, dB) for name, dB in way.items()}
-alt = f"Four searches for one digit. They end at: {ends}."
+courses = {name: (at, [f.psnr for f in way]) for name, way in film.ways.items()}
+ends = {name: dB[-1] for name, (_, dB) in courses.items()}
+display(guess_race.against(max(ends, key=ends.get)))
+said = ", ".join(f"{name} {dB:.1f} dB" for name, dB in ends.items())
+alt = f"Four searches for one digit. They end at: {said}."
 plots.lines(courses, xlabel="step", ylabel="PSNR in dB", alt=alt)
 
 # %% [markdown]
@@ -190,8 +189,8 @@ plots.lines(courses, xlabel="step", ylabel="PSNR in dB", alt=alt)
 # which you meet below; one row has $\alpha = 1$. There all four searches shorten their steps; in the film only IG does.
 
 # %%
-table = ledger.papers.table("lu2022_table1").set_index(["dataset", "metric", "attack"])
-in_print = {name: table.loc[("MNIST", "mse", name), "mean"] for name in NAMES}
+named = {name: name for name in NAMES}
+in_print = plots.published("lu2022_table1", named, dataset="MNIST", metric="mse")
 digits = experiments.load("april_by_optimisation.mnist")
 rows = {name: f"mse[mnist, {key}]" for name, key in NAMES.items()}
 rows["APRIL, alpha 1"] = "mse[mnist, april_alpha_1]"
@@ -225,14 +224,12 @@ guess_cosine
 # %%
 start = next(four["april"].search(client, sent, seed=seed)).losses
 display(guess_cosine.against(round(-start["position"], 4)))
-known = replace(sent, labels=read)
-balanced = presets.april_balanced(steps, client, sent, seed)
-rule = dict((term.name, term.weight) for term in balanced.terms)["position"]
+_, position = presets.april_balanced(steps, client, sent, seed).terms
 text(
     "At a weight of 1 the position term is {:.1e} of what drives this search. The "
     "rule gives alpha = {:.0e}.",
-    sense_of_place.gradient_share(client, known, seed),
-    rule,
+    sense_of_place.gradient_share(client, replace(sent, labels=read), seed),
+    position.weight,
 )
 
 # %%
@@ -336,8 +333,7 @@ def shuffle(position_std, patches):
 
 
 start = dict(position_std=1.0, patches="shuffled")
-sizes = (0.0, 0.02, 1.0)
-widgets.explore(shuffle, start=start, position_std=sizes, patches=tuple(orders))
+widgets.explore(shuffle, start, position_std=(0.0, 0.02, 1.0), patches=tuple(orders))
 
 # %%
 others = [share for part, share in table[0.0, "shuffled"].items() if "pos" not in part]
@@ -352,8 +348,8 @@ text(
 )
 
 # %% [markdown]
-# A zero embedding still *has* a gradient. It has a row for each position, and these rows move along with the patches. So this one gradient knows the
-# order, even where all others are blind to it. It can tell the two photographs apart. The paper gives an intuition for its term, and no proof; this may be a reason.
+# A zero embedding still *has* a gradient. It has a row for each position, and these rows move along with the patches. So this one gradient depends on the
+# order, even where no other gradient does. It distinguishes the two photographs. The paper motivates its term by intuition, without a proof. This may be a reason for it.
 
 # %% [markdown]
 # ## A sense of place
@@ -393,7 +389,7 @@ guess_search = widgets.choose(
 guess_search
 
 # %%
-attack = replace(gradient_inversion.annealed(5 if quick else 80), derivative="auto")
+attack = replace(presets.annealed(5 if quick else 80), derivative="auto")
 found = {}
 for std in (0.02, 1.0):
     model = victim(std)
@@ -409,9 +405,8 @@ plots.side_by_side(photo, *found.values(), titles=titles, alt=alt)
 # %%
 lines = {"search": along("psnr[fresh, {}]")}
 base = {"mean photograph": shown.mean("psnr[cifar10, mean_photograph]")}
-plots.evidence_lines(
-    kept, mine, lines, xlabel=xlabel, ylabel="PSNR in dB", log="x", thresholds=base
-)
+look = dict(xlabel=xlabel, ylabel="PSNR in dB", log="x", thresholds=base)
+plots.evidence_lines(kept, mine, lines, **look)
 
 # %%
 mean = shown.mean("psnr[mean_patch, std_0p02]") > 20
@@ -429,13 +424,13 @@ text(
 # %% [markdown]
 # ## A cheap defence
 #
-# The paper's advice (section 4.2): do not send the position gradient, or freeze the embedding. Algorithm 2 then lacks its line 4, and DLG is left. The paper reports that such a search finds **twin data**: images that look
-# like nothing and have nearly the same gradient (APRIL, Figure 7). A *private* embedding goes further: the server does not know its numbers.
+# The paper's advice (section 4.2): do not send the position gradient, or freeze the embedding. Algorithm 2 then lacks its line 4, and DLG is left. The paper reports that such a search finds **twin data**: images without
+# a meaning that have nearly the same gradient (APRIL, Figure 7). A *private* embedding goes further: the server does not know its numbers.
 #
 # ### Predict
 #
 # The embedding has standard deviation 1. The client withholds its gradient, and the attacker runs the same search, again our own `annealed`.
-# The answer also has two of the paper's searches (APRIL, Figure 8).
+# Below the answer are the images that the paper's searches find without the position gradient (APRIL, Figure 8).
 
 # %%
 guess_withheld = widgets.predict("How many dB does the search lose?", -5, 20, "dB")
@@ -453,11 +448,17 @@ of = kept_kinds or mine_kinds
 lost = of.mean("psnr[search, shared] - psnr[search, withheld]")
 display(guess_withheld.against(round(lost, 1)))
 theirs = experiments.load("april_by_optimisation.cifar10")
-keys = "cifar10, april", "cifar10, dlg", "position_hidden, dlg"
+titles = ["the client's", "DLG", "IG", "TAG", "DLG at 0.02"]
+name = "picture[photograph_without_position_gradient]"
+ends = plots.tiles(theirs.picture(name, theirs.repeats[0]), 32).split(1)
+alt = f"Without the position gradient: {', '.join(titles)}."
+display(plots.side_by_side(*ends, titles=titles, alt=alt))
+keys = "cifar10, dlg", "position_hidden, dlg", "cifar10, dlg, std_0p02"
 text(
-    "In our runs of the paper's searches, APRIL reached {:.1f} dB. DLG reached "
-    "{:.1f} dB with the position gradient sent, and {:.1f} dB with it withheld.",
-    *(theirs.mean(f"psnr[{key}]") for key in keys),
+    "DLG reached {:.1f} dB with the position gradient, and {:.1f} dB without. At 0.02: "
+    "{:.1f} and {:.1f} dB, though the distance of gradients shrank {:,.0f}-fold.",
+    *(theirs.mean(f"psnr[{key}]") for key in (*keys, "position_hidden, dlg, std_0p02")),
+    10 ** theirs.mean("log10_grad_loss_drop[position_hidden, std_0p02]"),
 )
 
 # %% [markdown]
