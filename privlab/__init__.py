@@ -6,8 +6,6 @@ course, auditing, runner, teaching. A module imports from its own room or from b
 `privlab.audit(model, images, labels)` turns the whole book on one model of yours; see `privlab.auditing.attack`.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

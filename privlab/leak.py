@@ -1,10 +1,9 @@
 """The line between client and attacker: what a client's step gives away, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -49,21 +48,21 @@ class Leak:
             raise ValueError("leak holds no gradient, so it has no norm; withhold fewer names")
         return torch.stack([g.norm() for g in self.grads.values()]).norm()
 
-    def to(self, like: Tensor) -> Leak:
+    def to(self, like: Tensor) -> Self:
         """The same leak on another tensor's device and in its float format; `precision` stays that of the wire."""
         labels = None if self.labels is None else self.labels.to(like.device)
         return replace(self, grads={n: g.to(like) for n, g in self.grads.items()}, labels=labels)
 
-    def only(self, names: Iterable[str]) -> Leak:
+    def only(self, names: Iterable[str]) -> Self:
         """The same leak with nothing but these parameters in it."""
         names = {*_known(names, self.grads, "leak holds no gradient")}
         return replace(self, grads={n: g for n, g in self.grads.items() if n in names})
 
-    def without(self, names: Iterable[str]) -> Leak:
+    def without(self, names: Iterable[str]) -> Self:
         """The same leak with these parameters withheld."""
         return self.only(self.grads.keys() - _known(names, self.grads, "leak holds no gradient"))
 
-    def rounded(self, dtype: torch.dtype) -> Leak:
+    def rounded(self, dtype: torch.dtype) -> Self:
         """The same leak after a trip over the wire in a shorter float format, such as torch.bfloat16."""
         return replace(self, grads={n: g.to(dtype).to(g.dtype) for n, g in self.grads.items()}, precision=dtype)
 

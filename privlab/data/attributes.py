@@ -5,11 +5,10 @@ orl                         "person": 40 people, "glasses": typed in by us after
 celeba, utkface, fairface   attributes of faces; and "class", the person or breed, of the other sets of `privlab.data.faces`
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -52,7 +51,7 @@ class Described:
             raise ValueError(f"label={label!r} is not known for {self.name}{sources.nearest(label, list(self.labels))}")
         return self.labels[label]
 
-    def few(self, n: int, seed: int) -> Described:
+    def few(self, n: int, seed: int) -> Self:
         """n of them, drawn with equal chances by this seed; all of them where there are no more."""
         rows = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))[:n]
         labels = {name: column[rows] for name, column in self.labels.items()}

@@ -50,16 +50,17 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 def functional(model: nn.Module) -> Callable[[Gradients, Tensor], Tensor]:
     """The forward pass as a function of parameters and images; those that are not given are the model's own.
 
-    It leaves no trace, see `forgetful`, and gradients through it are right, see `RightGradients`, which a model that had nothing to mend
-    at a shape of images is spared from then on: a look at each function call takes a third of a small network's pass.
+    It leaves no trace, see `forgetful`, and gradients through it are right, see `RightGradients`: a look at each call of a function, which
+    takes a third of a small network's pass, so not again for a shape of images where there was nothing to mend.
     """
-    mends: dict[torch.Size, bool] = {}
+    fine = set[torch.Size]()
 
     def forward(parameters: Gradients, x: Tensor) -> Tensor:
-        right = RightGradients()
-        with right if mends.get(x.shape, True) else nullcontext(), forgetful(model):
+        look = RightGradients()
+        with nullcontext() if x.shape in fine else look, forgetful(model):
             logits = functional_call(model, parameters, (x,)) if parameters else model(x)
-        mends.setdefault(x.shape, right.mended)
+        if not look.mended:
+            fine.add(x.shape)
         return logits
 
     return forward

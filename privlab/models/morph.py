@@ -16,8 +16,6 @@ outputs agree. Where Table 9 is silent, this is what we chose, mostly after the 
 - Step 14 has layer scale 1e-6 and stochastic depth up to 0.1, rising from block to block (off in eval mode).
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from functools import partial
@@ -118,7 +116,7 @@ def variant(step: int, **changes: Any) -> Step:
 def build(
     step: int, num_classes: int = 10, width: float = 1.0, depths: tuple[int, ...] | None = None, seed: int = 0,
     draw: str = "pytorch", **changes: Any,
-) -> Morph:  # fmt: skip
+) -> "Morph":  # fmt: skip
     """The network of a step, fresh, in eval mode, with CIFAR-10's preprocessing.
 
     step: 1 to 14.  changes: see `variant`.

@@ -37,7 +37,7 @@ def test_a_game_from_its_start_to_its_summary(tmp_path, jupyter):
         assert page.driver.switch_to.active_element.text == "right"  # the focus has stayed on what was clicked
         page.press(Keys.TAB, held=Keys.SHIFT)
         page.press(Keys.ENTER)
-        page.until(lambda: "What this can show" in page.text())
+        page.until(lambda: "Everybody in this folder" in page.text())
         ((played,), _) = user_study.games(of, answers)
         assert [*played.choice] == [played[side][n] for n, side in enumerate(("left", "right", "left"))]
         assert user_study.summary(of, [played]) in page.text() and page.button("New game") and page.complaints() == []

@@ -122,9 +122,7 @@ class Difference:
     def __init__(self, model: nn.Module, parameters: Gradients) -> None:
         self.parameters, self.forward = parameters, functional(model)
         self.weights = [p.detach() for p in parameters.values()]
-        self.shifted = {
-            n: torch.empty_like(p) for n, p in parameters.items()
-        }  # one place: new memory for it costs a tenth of a step
+        self.shifted = {n: torch.empty_like(p) for n, p in parameters.items()}  # once: new memory takes as long as the sum
         self.length = nn.utils.get_total_norm(self.weights)
         self.layers: list[Any] = [m for m in model.modules() if type(m) in (nn.ReLU, nn.MaxPool2d)]
 
@@ -193,7 +191,7 @@ def once_differentiable(distance: Objective) -> Objective:
     """The same distance, faster where it has to be differentiated by the gradients only once: its u is good until the next is taken."""
     if distance is not objectives.cosine_distance:
         return distance
-    places: list[Tensor] = []  # of u: new memory for it would cost as much again
+    places: list[Tensor] = []  # of u
 
     def value(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
         ours = [grads[name] for name in leak.grads]

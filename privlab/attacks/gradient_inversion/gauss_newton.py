@@ -6,8 +6,6 @@ of r kept, J^T u is one backward pass; it is linear in u, so the derivative of <
 the time of PyTorch's forward mode. First-order searches see J^T r alone: where J is ill-conditioned they crawl. Not in the papers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -76,7 +74,7 @@ class Point:
     rough = 0.0
     transposed: Tensor | None = None  # J^T u, with a graph to u
 
-    def __init__(self, of: _Trajectory, latent: Tensor) -> None:
+    def __init__(self, of: "_Trajectory", latent: Tensor) -> None:
         of.passes += 1
         self.of, self.at = of, latent.detach().clone().requires_grad_()
         images = of.images(self.at)

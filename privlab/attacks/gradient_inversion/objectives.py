@@ -1,10 +1,9 @@
 """Distances between gradients, the terms that `search.Term` weighs: each (normalised images, their gradients, leak) -> scalar."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Self
 from zlib import crc32
 
 import torch
@@ -76,7 +75,7 @@ class PositionDirection:
         theirs, ours = leak["pos_embed"], grads["pos_embed"]  # (1, tokens, width)
         return -(ours * theirs).sum() / (vector_norm(ours) * vector_norm(theirs))
 
-    def prepare(self, model: nn.Module, leak: Leak) -> PositionDirection | None:
+    def prepare(self, model: nn.Module, leak: Leak) -> Self | None:
         if "pos_embed" in leak.grads:
             return self
         why = f"it lacks the gradient of 'pos_embed' (withheld, or {type(model).__name__} learns none)"

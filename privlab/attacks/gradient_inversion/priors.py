@@ -3,13 +3,11 @@
 Norms are taken over the whole batch, as the papers do; where one is zero, its gradient is zero too.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from zlib import crc32
 
 import torch
@@ -66,7 +64,7 @@ class PatchJoints:
         columns = images[..., across::across] - images[..., across - 1 : -1 : across]  # (..., height, joints)
         return vector_norm(rows, dim=(0, 1, 3)).sum() + vector_norm(columns, dim=(0, 1, 2)).sum()
 
-    def prepare(self, model: nn.Module, leak: Leak) -> PatchJoints:
+    def prepare(self, model: nn.Module, leak: Leak) -> "PatchJoints":
         patch: Any = self.patch or getattr(getattr(model, "patch_embed", None), "patch_size", None)
         if patch is None:
             raise ValueError(f"patch=None: {type(model).__name__} has no patches; give their side in pixels, such as 8")
@@ -115,7 +113,7 @@ class BatchNormStatistics:
             self.network(x)
         return torch.stack(gaps).sum()
 
-    def prepare(self, model: nn.Module, leak: Leak) -> BatchNormStatistics:
+    def prepare(self, model: nn.Module, leak: Leak) -> Self:
         own = replace(self)
         own.network.to(next(model.parameters()))
         return own

@@ -3,12 +3,10 @@
 The papers differ in what they compare and assume, not in how they search: an attack is a tuple of `Term`s and some numbers, for one loop.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -110,13 +108,13 @@ class GradientMatching(Named, Search):
             if (value := getattr(self, name)) not in known:
                 raise ValueError(f"{name}={value!r} is not known here; try {known[0]!r} or {known[1]!r}")
 
-    def without(self, *names: str) -> GradientMatching:
+    def without(self, *names: str) -> Self:
         """The same attack without these terms."""
         if unknown := set(names) - {t.name for t in self.terms}:
             raise ValueError(f"the attack has no term {min(unknown)!r}; it has {', '.join(t.name for t in self.terms)}")
         return replace(self, terms=tuple(t for t in self.terms if t.name not in names))
 
-    def unscheduled(self) -> GradientMatching:
+    def unscheduled(self) -> Self:
         """The same attack with all weights constant."""
         return replace(self, terms=tuple(replace(t, stages=ALWAYS, end=None) for t in self.terms))
 

@@ -1,8 +1,7 @@
 """Where a search looks: in the affine `family` that a batch's gradient leaves open, or along the `components` of public images."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -35,7 +34,7 @@ class Affine:
         """Dimensions in which a patch is free."""
         return self.basis.shape[1]
 
-    def to(self, like: Tensor) -> Affine:
+    def to(self, like: Tensor) -> Self:
         """The same family on another tensor's device and in its float format; do it once, before a search in float32."""
         return replace(self, origin=self.origin.to(like), basis=self.basis.to(like))
 
@@ -49,7 +48,7 @@ class Affine:
         patches = self.origin.to(latent) + latent @ self.basis.to(latent).T  # (batch, patches, numbers of a patch)
         return F.fold(patches.transpose(1, 2), self.shape[1:], self.patch, stride=self.patch)
 
-    def expected(self, images: Tensor) -> Affine:
+    def expected(self, images: Tensor) -> Self:
         """The same family, in which a Gaussian over the patches of public images is the standard one: latent 0 is the patch to expect.
 
         Of N(mu, C) the density on the family is a Gaussian in the latent, of covariance (basis^T C^-1 basis)^-1. A share of `SHRINKAGE`

@@ -4,8 +4,6 @@ An attack is put together from a prior over images (`generators`), a first choic
 view of the picture a step, and a last choice; `presets` has the papers'. The attacker has the target's weights and public images alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -40,7 +38,7 @@ class Result:
         people, n = len(self.targets.unique()), len(self.targets)
         return f"Found {n} pictures of {people} classes; the target model gives them {self.likelihood.mean():.3f}"
 
-    def best(self, n: int) -> Result:
+    def best(self, n: int) -> "Result":
         """The n pictures of each class that the last choice puts first: what an attacker would show."""
         rows = torch.cat([(self.targets == target).nonzero()[:n, 0] for target in self.targets.unique()])
         return Result(**{name: part[rows] for name, part in vars(self).items()})

@@ -42,10 +42,8 @@ SIDES = ("left", "right")
 SIDE = 192  # CSS pixels of a picture: target, reconstructions and buttons fit on a laptop's screen
 WIDE = 2 * SIDE + 4
 LOOK = 2.0  # seconds between two looks into the folder
-TABLE = papers.table("koh2024_table10")
-PREFERRED = TABLE[TABLE.metric == "user_preference"][
-    "mean"
-].max()  # percent of the paper's answers, for the full network
+# percent of the paper's answers, for the full network
+PREFERRED = papers.table("koh2024_table10").query("metric == 'user_preference'")["mean"].max()
 ASKED = "Which of the two pictures below looks more like this person?"
 # A clock that runs in the browser, also beside a cell that computes. It counts down, and then hides the pair.
 CLOCK = """<style>
@@ -216,19 +214,9 @@ class Game(Live):
         self.words.value, self.children = lost + self._over(), [self.words, board, self.again]
 
     def _over(self) -> str:
-        """What the answers show, and what they cannot; and pair by pair which was which, and what was chosen."""
-        told = self.table.choice.count()
-        low, high = binom.ppf([0.025, 0.975], told, 0.5).astype(int)
-        parts = {
-            "You": summary(self.study, [self.table]),
-            "The paper": f"Koh et al. 2024 (section 11, table 10) asked ten people about each of 530 actors: {PREFERRED:g}% found the "
-            "picture from the full network closer than that from the network without skip connections (PPA on MaxViT).",
-            "What this can show": f"Somebody who guesses gets {low} to {high} of {told} in nineteen games of twenty. No number of answers "
-            "shows that anybody would recognise the person: of two bad pictures, too, one is closer. And one reader's eye is not "
-            "everybody's; that takes the games of a class.",
-        }
-        shown = "".join(f"<h4>{name}</h4>{sheet.paragraph(html.escape(text))}" for name, text in parts.items())
-        shown += "<h4>The pairs</h4>"
+        """What the answers add up to; and pair by pair which was which, and what was chosen."""
+        said = sheet.paragraph(html.escape(summary(self.study, [self.table])))
+        shown = f"<h4>You</h4>{said}<h4>The pairs</h4>"
         for pair, choice in zip(self.table.pair, self.table.choice, strict=True):
             images = self.study.images(pair)
             titles = {name: name + ", your choice" * (name == choice) for name in images} | {"target": f"person {pair}"}
