@@ -122,7 +122,7 @@ class Difference:
     def __init__(self, model: nn.Module, parameters: Gradients) -> None:
         self.parameters, self.forward = parameters, functional(model)
         self.weights = [p.detach() for p in parameters.values()]
-        self.shifted = {n: torch.empty_like(p) for n, p in parameters.items()}  # once: new memory takes as long as the sum
+        self.shifted = {n: torch.empty_like(p) for n, p in parameters.items()}  # filled at each `vjp`
         self.length = nn.utils.get_total_norm(self.weights)
         self.layers: list[Any] = [m for m in model.modules() if type(m) in (nn.ReLU, nn.MaxPool2d)]
 
