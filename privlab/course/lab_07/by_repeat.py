@@ -7,8 +7,6 @@ from privlab.experiments.measuring import SHOWN
 from privlab.notebook import plots
 from privlab.notebook.explore import Explorer
 
-SIDE = 32  # pixels of an image
-
 
 def by_repeat(kept: Evidence, picture: str, titles: Sequence[str]) -> Explorer:
     """A row of images for each title, of the repeat that the slider stands at.
@@ -17,7 +15,7 @@ def by_repeat(kept: Evidence, picture: str, titles: Sequence[str]) -> Explorer:
     """
 
     def draw(repeat: int) -> plots.Picture:
-        images = plots.tiles(kept.picture(picture, kept.repeats[repeat - 1]), SIDE)
+        images = plots.tiles(kept.picture(picture, kept.repeats[repeat - 1]), 32)  # pixels of a side
         rows = dict(zip(titles, images.split(len(images) // len(titles)), strict=True))
         return plots.images(rows, f"Repeat {repeat}. Rows of images: {', '.join(titles)}.")
 
