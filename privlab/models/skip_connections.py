@@ -196,6 +196,6 @@ def branches(model: nn.Module) -> dict[str, int]:
 def branch_layers(block: Any) -> list[tuple[Any, ...]]:
     """Of a RepVGG block's 3x3, 1x1 and identity branch: kernel (out, in, k, k); mean, variance, weight, bias and eps of the BatchNorm."""
     three, one, same = block.conv_kxk, block.conv_1x1, block.identity
-    eye = torch.eye(len(same.weight)).to(same.weight)[:, :, None, None]  # as a 1x1 convolution (Koh et al. 2024, section 9.1)
+    eye = torch.eye(len(same.weight)).to(same.weight)[:, :, None, None]  # the identity as a 1x1 kernel, section 9.1
     pairs = [(three.conv.weight, three.bn), (one.conv.weight, one.bn), (eye, same)]
     return [(w, n.running_mean, n.running_var, n.weight, n.bias, n.eps) for w, n in pairs]
