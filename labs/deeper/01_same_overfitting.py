@@ -50,7 +50,7 @@ family = {"ResNet": "resnet", "Swin": "swin", "ConvNeXt": "convnext"}
 # %% [markdown]
 # ## Along the training
 #
-# In the paper the Swin is easier to attack than the ResNet at nearly every epoch (Figure 1). The models' answers were kept on the way.
+# In the paper the Swin is easier to attack than the ResNet at nearly every epoch (Zhang et al., Figure 1). The models' answers were kept on the way.
 
 
 # %%
@@ -79,7 +79,7 @@ plots.evidence(kept, mine, ahead, xlabel="share of the epochs looked at")
 # One input of this attack is whether the answer is right. This bit alone gives an accuracy that follows from the overfitting level, see the lab's exercise on right or wrong.
 # So a question about the architecture needs an attack that does not read the level. The *likelihood ratio*
 # of [lab 02](../02_likelihood_ratio.ipynb) is one. It asks whether a picture is easier for the victim than for models that never saw it. In the paper
-# it does better on a Swin than on the ResNet of its size, by AUC (Zhang et al., Table 3) and at every false-positive rate (Figure 2).
+# it does better on a Swin than on the ResNet of its size, by AUC (Zhang et al., Table 3) and at every false-positive rate (Zhang et al., Figure 2).
 #
 # ### Predict
 
@@ -156,7 +156,7 @@ for a, said in answers.items():
 #
 # ## At the same overfitting
 #
-# Put the overfitting level on the axis instead of the epoch (Figure 4a). If something beyond overfitting matters, the lines lie apart: the architecture, or how many pictures are known.
+# Put the overfitting level on the axis instead of the epoch (Zhang et al., Figure 4, part a). If something beyond overfitting matters, the lines lie apart: the architecture, or how many pictures are known.
 
 
 # %%

@@ -58,7 +58,7 @@ names = {"ResNet": "resnet", "Swin": "swin"}
 # %% [markdown]
 # ## Over the epochs
 #
-# Figure 3 of Zhang et al. follows 100 epochs. Are these the victim's epochs (its part a shows the accuracy at the task), or those of the probe (the text
+# Zhang et al., Figure 3 follows 100 epochs. Are these the victim's epochs (its part a shows the accuracy at the task), or those of the probe (the text
 # speaks of the attack's training)? Here are both.
 
 
@@ -111,8 +111,8 @@ plots.evidence(kept, mine, rows, xlabel=label)
 # %% [markdown]
 # ## At the same overfitting
 #
-# Lab 01 asked whether membership follows the victim's overfitting level, the training accuracy less the test accuracy. Figure 4b asks whether attribute inference
-# does. The victims pass through their levels as they train.
+# Lab 01 asked whether membership follows the victim's overfitting level, the training accuracy less the test accuracy. Zhang et al., Figure 4, part b, asks whether
+# attribute inference does. The victims pass through their levels as they train.
 #
 # ### Predict
 
@@ -174,8 +174,8 @@ plots.evidence(kept, mine, rows, xlabel="accuracy of the probe")
 # ### Exercise 1: better than guessing *(difficulty 1, 10 minutes)*
 #
 # A probe for glasses is right for 72 of 100 photographs. But 70 of 100 people wear none. Write `skill(said, truth, auxiliary)`: the share of the
-# majority guess's mistakes that the probe avoids, $(a - m) / (1 - m)$. The majority guess always says the most common value *of the auxiliary set*,
-# `auxiliary`. Here $a$ and $m$ are the accuracies of the two on `truth`.
+# majority guess's mistakes that the probe avoids, $(r - m) / (1 - m)$. The majority guess always says the most common value *of the auxiliary set*,
+# `auxiliary`. Here $r$ is the probe's accuracy on `truth`, and $m$ the guess's.
 #
 # <details><summary>Hint</summary><code>torch.mode</code> or <code>bincount().argmax()</code> finds the most common value. Whose most common value may the
 # attacker know?</details>
