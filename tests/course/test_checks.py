@@ -19,7 +19,7 @@ from privlab.metrics import roc
 from privlab.notebook import checks, kit
 
 LABS = Path(__file__).parents[2] / "labs"
-GIVEN = {"math": math, "np": np, "t": scipy.stats.t, "torch": torch}  # labs import these
+GIVEN = {"F": torch.nn.functional, "math": math, "np": np, "t": scipy.stats.t, "torch": torch}  # labs import these
 GIVEN |= {"metrics": metrics, "models": models, "roc": roc}
 GIVEN |= {"attribute_inference": attribute_inference, "membership_inference": membership_inference}
 
