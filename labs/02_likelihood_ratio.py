@@ -287,8 +287,8 @@ label = "by the ratio, for the networks of lab 01"
 display(family.against(higher))
 display(plots.evidence(fours, None, larger, xlabel=label, published=printed))
 text(
-    "The Swin's AUC less the ResNet's is {:+.3f}, and {:+.3f} in the paper. There "
-    "is less overfitting. Our Swin's ROC is not below at {:.0%} of the FPRs.",
+    "The Swin's AUC less the ResNet's is {:+.3f}, and {:+.3f} in the paper, whose "
+    "networks overfit less. Our Swin's ROC is as high at {:.0%} of the FPRs.",
     *(more, printed["Swin: AUC"] - printed["ResNet: AUC"]),
     fours.mean("roc_share_above[cifar10, swin_less_resnet]"),
 )
