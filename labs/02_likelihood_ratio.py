@@ -18,7 +18,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.5 | 1.3 GB |
-# | class | 2.4 | 1.3 GB |
+# | class | 3.4 | 1.2 GB |
 #
 # (Estimated, on two CPU cores.)
 

@@ -18,7 +18,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.6 | 1.3 GB |
-# | class | 2.6 | 1.3 GB |
+# | class | 2.9 | 1.3 GB |
 #
 # (Estimated, on two CPU cores.)
 

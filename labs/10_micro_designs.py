@@ -18,7 +18,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.3 | 1.2 GB |
-# | class | 1.1 | 1.2 GB |
+# | class | 2 | 1.1 GB |
 #
 # (Measured on two CPU cores.)
 

@@ -17,7 +17,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.4 | 1.1 GB |
-# | class | 1.8 | 1.4 GB |
+# | class | 3.1 | 1.3 GB |
 #
 # (Measured on two CPU cores.)
 

@@ -17,7 +17,7 @@
 # | profile | minutes | peak memory |
 # |---|---|---|
 # | smoke | 0.4 | 1.1 GB |
-# | class | 1.5 | 1.1 GB |
+# | class | 2.1 | 1.1 GB |
 #
 # (Estimated, for two CPU cores.)
 
