@@ -68,6 +68,17 @@ def test_the_functional_forms_and_keyword_arguments_are_reached():
         torch.testing.assert_close(got, right)
 
 
+def test_a_pass_is_mended_at_every_call_and_not_only_where_the_first_shape_needed_it():
+    norm = nn.BatchNorm2d(4).double().eval()
+    forward = stateless(norm)
+    for images in (2, 1, 2, 1):
+        x, pull = (drawn((images, 4, 3, 3), torch.float64, seed) for seed in (0, 1))
+        tokens = pull.flatten(2).transpose(1, 2).contiguous()
+        read = forward(x.requires_grad_()).flatten(2).transpose(1, 2)
+        (got,), (right,) = torch.autograd.grad((read * tokens).sum(), x), torch.autograd.grad(norm(x), x, pull)
+        torch.testing.assert_close(got, right)
+
+
 def test_gradients_that_arrive_in_the_usual_order_stay_equal_to_the_bit():
     first, second = (nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()), (nn.Conv2d(8, 4, 3), nn.InstanceNorm2d(4))
     layer = nn.Sequential(*first, *second, nn.Flatten())

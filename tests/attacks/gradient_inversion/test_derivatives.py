@@ -137,6 +137,12 @@ def test_auto_looks_at_the_start_and_now_and_then(monkeypatch):
     assert [s.evaluations - s.differences for s in states] == [1, 1, 1, 1, 2, 2, 2, 2, 3]
 
 
+def test_two_terms_with_a_cosine_each_do_not_share_their_u():
+    attack = by(GradientMatching((COSINE, replace(COSINE, name="once more", weight=0.5)), 3), "auto")
+    model = convolutions()
+    assert [*attack.search(model, sent(model, 2)[1])][-1].differences == 3  # the sum is that of the exact way
+
+
 def test_a_difference_that_misses_a_pattern_is_turned_down():
     """A network with units enough that some switch at any shift that float32 allows."""
     model, attack = models.build("resnet_cifar", seed=0), GradientMatching((COSINE, SMOOTH), 2)
