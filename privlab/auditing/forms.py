@@ -7,6 +7,7 @@ image in another order or size, or a part of it, the attacker runs the model onc
 
 import contextlib
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -37,6 +38,7 @@ ALIKE = 1e-3  # 1 - cosine, at most, of a bias that has the gradient of what lea
 LEAST = 48  # numbers of a part of an image
 BENT = 0.1  # how far from affine a map of the image to as many numbers may be that is undone; less for fewer, such as features
 
+Met = dict[int, list[Tensor]]  # tensors of a model's run on an image, flat, by their number of elements
 View = Callable[[Tensor], Tensor]  # a gradient as a matrix, (rows, numbers)
 Names = tuple[str, ...]  # of gradients
 Row = dict[str, Any]  # of a table of an `Audit`
@@ -134,6 +136,8 @@ def forms(model: nn.Module, leak: Leak, image: Tensor) -> tuple[list[Form], dict
     """All that apply to a leak, and why the others do not.  image: the one behind it, by which `entering` goes; no form reads it."""
     found, why, image = [], dict[str, str](), image.to(next(iter(leak.grads.values())))
     plain = lambda entered: leak.normalise.inverse(entered.view(image.shape))  # noqa: E731
+    run, x = partial(_run, model, leak), image.clone().requires_grad_()
+    met = run(x)
     inner = next(((n, m) for n, m in model.named_modules() if isinstance(m, VisionTransformer)), ("", model))
     places = {closed_form.patch_embedding: ("", model), closed_form.subspace: inner, closed_form.attention: inner}
     for solve, (name, part) in places.items():
@@ -143,12 +147,12 @@ def forms(model: nn.Module, leak: Leak, image: Tensor) -> tuple[list[Form], dict
         except (ValueError, RuntimeError, UserWarning) as error:
             why[solve.__name__] = str(error).partition("\n")[0].removeprefix("model: ")
             continue
-        undo = (name and entering(model, leak, image, entered)) or plain
+        undo = (name and entering(run, x, met, entered)) or plain
         again = partial(lambda read, *given: read(*given)[1], read)
         found.append(Form(solve.__name__, names, again, undo, entered, cache(partial(undo, 0 * entered))))
     for names, view in rows(leak.grads, image.numel()):
         entered = row(names, view, leak)
-        if way := entering(model, leak, image, entered) or (plain if len(entered) == image.numel() else None):
+        if way := entering(run, x, met, entered) or (plain if len(entered) == image.numel() else None):
             found.append(Form(ROW, names, partial(row, names, view), way, entered, cache(partial(way, 0 * entered))))
     if not any(form.name == ROW for form in found):
         why[ROW] = "no gradient of nearly rank one has a row of as many numbers as the image, or that is a part of it"
@@ -201,39 +205,39 @@ def leading(matrix: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _Tensors(TorchFunctionMode):
-    """Keeps the tensors of one size that torch's functions are given and that take a gradient."""
+    """Keeps the tensors that torch's functions are given and that take a gradient, by their number of elements."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.size, self.met = size, dict[int, Tensor]()
+        self.met = defaultdict[int, dict[int, Tensor]](dict)
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         for t in tree_leaves((args, kwargs or {})):
-            if isinstance(t, Tensor) and t.requires_grad and t.numel() == self.size:
-                self.met.setdefault(id(t), t)
+            if isinstance(t, Tensor) and t.requires_grad:
+                self.met[t.numel()].setdefault(id(t), t)
         return function(*args, **(kwargs or {}))
 
 
-def entering(model: nn.Module, leak: Leak, image: Tensor, row: Tensor) -> Callable[[Tensor], Tensor] | None:
+def _run(model: nn.Module, leak: Leak, x: Tensor) -> Met:
+    with _Tensors() as watch:
+        weights = {n: p.detach() for n, p in model.named_parameters()}
+        functional(model)(weights, leak.normalise(x if x.requires_grad else x.clone().requires_grad_()))
+    return {size: [t.flatten() for t in some.values()] for size, some in watch.met.items()}
+
+
+def entering(run: Callable[[Tensor], Met], x: Tensor, met: Met, row: Tensor) -> Callable[[Tensor], Tensor] | None:
     """The way back from a row to the image: through the tensor of the model that is this row, up to a factor and a shift, and affine in
-    the image; None where there is none.  image: one whose gradient has this row, by which the tensor is told."""
-    forward, weights = functional(model), {n: p.detach() for n, p in model.named_parameters()}
-
-    def met(x: Tensor) -> list[Tensor]:
-        with _Tensors(len(row)) as watch:
-            forward(weights, leak.normalise(x if x.requires_grad else x.clone().requires_grad_()))
-        return [t.flatten() for t in watch.met.values()]
-
-    x, near = image.clone().requires_grad_(), dict[float, int]()
-    for place, t in enumerate(met(x)):
+    the image; None where there is none.  x, met: an image whose gradient has this row, and its run, by which the tensor is told."""
+    near = dict[float, int]()
+    for place, t in enumerate(met.get(len(row), [])):
         flat = t.detach().float()
         off = 1 - F.cosine_similarity(flat - flat.mean(), row - row.mean(), 0).abs().item()
         off += ALIKE * min(1, ((flat - row).norm() / row.norm()).item())  # of several, the one of the same size
         if off < BENT and torch.autograd.grad(t.sum(), x, retain_graph=True)[0].any():
             near.setdefault(round(off, 6), place)
     for _, place in sorted(near.items()):
-        enters = partial(lambda place, x: met(x)[place], place)
-        with contextlib.suppress(IndexError, RuntimeError, ValueError):  # another image takes another way
-            if affine(enters, image, BENT * min(1, len(row) / image.numel())):
-                return lambda entered: undone(enters, entered, image).float()
+        enters = partial(lambda place, x: run(x)[len(row)][place], place)
+        with contextlib.suppress(LookupError, RuntimeError, ValueError):  # another image takes another way
+            if affine(enters, x.detach(), BENT * min(1, len(row) / x.numel())):
+                return lambda entered: undone(enters, entered, x.detach()).float()
     return None
