@@ -1,4 +1,4 @@
-"""What a machine has and what is missing, here and on one that others set up, such as Colab or Kaggle.
+"""What a machine has and what is missing, here and on one that others set up, such as Colab.
 
 What a profile takes stands in the head of each lab.
 """
@@ -86,7 +86,7 @@ def needed(extra: str = "") -> Iterator[tuple[Requirement, str]]:
 
 
 def complete() -> None:
-    """On Colab or Kaggle: install what the labs need and is not here yet, replace nothing, and say what does not fit.
+    """On Colab: install what the labs need and is not here yet, replace nothing, and say what does not fit.
 
     Torch there fits the machine's driver and its neighbours, and takes minutes and gigabytes to install again. So pip gets a constraint
     for every package that is there, and torch is never asked for. Raises RuntimeError where there is none.

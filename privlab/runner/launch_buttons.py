@@ -1,6 +1,6 @@
 """Opening a lab without installing anything: the repository's address, which `[tool.privlab]` of pyproject.toml names, and what follows.
 
-It is one of GitHub, https://github.com/OWNER/NAME, from whose branch main Binder, Colab and Kaggle take notebooks. While there is none
+It is one of GitHub, https://github.com/OWNER/NAME, from whose branch main Binder and Colab take notebooks. While there is none
 (""), no page has a button and no notebook a cell for Colab: a made-up address would send readers to strangers.
 """
 
@@ -24,7 +24,6 @@ def links(address: str, path: str) -> dict[str, str]:
     found = {
         "Binder": f"https://mybinder.org/v2/gh/{owner_name}/main?urlpath=lab/tree/{path}",
         "Colab": f"https://colab.research.google.com/github/{owner_name}/blob/main/{path}",
-        "Kaggle": f"https://www.kaggle.com/kernels/welcome?src={page}",
         "GitHub": page,
     }
     return found if address else {}
@@ -36,19 +35,18 @@ def badges(address: str, path: str) -> str:
 
 
 def setup(address: str) -> str:
-    """The cell that makes a notebook run on Colab and Kaggle; what it does beyond one line is in `privlab.runner.doctor`."""
+    """The cell that makes a notebook run on Colab; what it does beyond one line is in `privlab.runner.doctor`."""
     return f"""\
-# On Colab or Kaggle: install privlab beside the torch that is there. Anywhere else this cell does nothing.
+# On Colab: install privlab beside the torch that is there. Anywhere else this cell does nothing.
 import importlib.util
-import os
 import subprocess
 import sys
 
 colab = importlib.util.find_spec("google") and importlib.util.find_spec("google.colab")
-if (colab or "KAGGLE_KERNEL_RUN_TYPE" in os.environ) and not importlib.util.find_spec("privlab"):
+if colab and not importlib.util.find_spec("privlab"):
     source = "git+{address}@main"
     if subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", source]).returncode:
-        raise SystemExit("privlab could not be installed; on Kaggle, turn Internet on in the notebook's settings")
+        raise SystemExit("privlab could not be installed; see what pip says above")
     importlib.invalidate_caches()
     from privlab.runner.doctor import complete
 
@@ -68,7 +66,7 @@ def settle(root: Path, address: str) -> list[Path]:
     lines = {  # file -> (a line, what it is from now on)
         "pyproject.toml": (r"^repository = .*$", f'repository = "{address}"'),
         "CITATION.cff": (r"^(license: .*\n)(?:repository-code: .*\n)?", r"\1" + f"repository-code: {address}\n" * bool(address)),
-        "README.md": (r"^(\| Binder, Colab, Kaggle \| ).*$", rf"\1{buttons} |"),
+        "README.md": (r"^(\| Binder, Colab \| ).*$", rf"\1{buttons} |"),
     }  # fmt: skip
     for name, (line, new) in lines.items():
         text = (root / name).read_text(encoding="utf-8")

@@ -107,7 +107,7 @@ def write(labs: list[Lab], course: Path, sentences: bool = False) -> list[Path]:
 
 
 def edition(source: Path, address: str = "") -> NotebookNode:
-    """A lab's notebook without its solutions.  address: of the repository whose setup cell for Colab and Kaggle is in it.
+    """A lab's notebook without its solutions.  address: of the repository whose setup cell for Colab is in it.
 
     Hints and checks stay, and cells keep their ids, so that an edition made again differs only where the lab does.
     """

@@ -50,7 +50,7 @@ def test_everything_follows_and_goes_back_to_the_byte(root, capsys):
         text, page = (root / file).read_text(), f"{ADDRESS}/blob/main/{lab}.ipynb"
         assert f"](https://mybinder.org/v2/gh/someone/a-fork/main?urlpath=lab/tree/{lab}.ipynb)" in text
         assert f"](https://colab.research.google.com/github/someone/a-fork/blob/main/{lab}.ipynb)" in text
-        assert f"](https://www.kaggle.com/kernels/welcome?src={page})" in text and f"[GitHub]({page})" in text
+        assert f"[GitHub]({page})" in text
     run("none")
     assert state(root) == before
 
