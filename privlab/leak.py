@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from privlab.data import Normalise
 from privlab.data.images import check_range
-from privlab.models.forward import Gradients, preprocessing, stateless
+from privlab.models.forward import Gradients, functional, preprocessing
 
 __all__ = ["Leak", "observe"]
 
@@ -88,7 +88,7 @@ def observe(model: nn.Module, images: Tensor, labels: Tensor, names: Iterable[st
     check_range("images", images, "give finite values in [0, 1], the model normalises them")
     normalise = preprocessing(model)
     try:
-        logits = stateless(model)(normalise(images.to(first)))  # (batch, classes)
+        logits = functional(model)({}, normalise(images.to(first)))  # (batch, classes)
     except AssertionError as error:  # timm's word for a wrong size
         raise ValueError(f"images: shape {tuple(images.shape)} does not fit the model; {error}") from error
     if not isinstance(logits, Tensor) or logits.ndim != 2:

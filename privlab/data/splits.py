@@ -25,9 +25,7 @@ def four_way(labels: Tensor, seed: int) -> FourWay:
     parts = FourWay(*drawn[: len(labels) // 4 * 4].split(len(labels) // 4))
     for name, places in parts._asdict().items():
         if absent := sorted(set(labels.tolist()) - set(labels[places].tolist())):
-            lacks = (
-                f"class {absent[0]} would be absent from {name}, which gets {len(places):,} of {len(labels):,} images"
-            )
+            lacks = f"class {absent[0]} is absent from {name}, which gets {len(places):,} of {len(labels):,} images"
             raise ValueError(f"labels: {lacks}; give more images of it, or another seed")
     return parts
 

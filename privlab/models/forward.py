@@ -2,13 +2,12 @@
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.overrides import TorchFunctionMode
 
 from privlab.data import Normalise
@@ -50,31 +49,38 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 def functional(model: nn.Module) -> Callable[[Gradients, Tensor], Tensor]:
     """The forward pass as a function of parameters and images; those that are not given are the model's own.
 
-    It leaves no trace, see `forgetful`, and gradients through it are right, see `RightGradients`: a look at each call of a function, which
-    takes a third of a small network's pass, so not again for a shape of images where there was nothing to mend.
+    It leaves no trace, see `forgetful`, and gradients through it are right, see `RightGradients`. Both take a third of a small network's
+    pass, so not again for a shape of images with which no layer wrote anything and there was nothing to mend.
     """
-    fine = set[torch.Size]()
+    fine, names = set[tuple[torch.Size, bool]](), {p: name for name, p in model.named_parameters()}
+    # torch's functional_call looks for them at each call, in the time of a layer; one parameter may be in two places
+    own: list[dict[str, Any]] = [module._parameters for module in model.modules()]
+    places = [(place, key, p, names[p]) for place in own for key, p in place.items() if p is not None]
 
     def forward(parameters: Gradients, x: Tensor) -> Tensor:
-        look = RightGradients()
-        with nullcontext() if x.shape in fine else look, forgetful(model):
-            logits = functional_call(model, parameters, (x,)) if parameters else model(x)
-        if not look.mended:
-            fine.add(x.shape)
+        look, kind = RightGradients(), (x.shape, model.training)
+        try:
+            for place, key, p, name in places if parameters else ():
+                place[key] = parameters.get(name, p)
+            if kind in fine:
+                return model(x)
+            with look, forgetful(model) as traces:
+                logits = model(x)
+        finally:
+            for place, key, p, _ in places if parameters else ():
+                place[key] = p
+        if not look.mended and not traces:
+            fine.add(kind)
         return logits
 
     return forward
 
 
-def stateless(model: nn.Module) -> Callable[[Tensor], Tensor]:
-    """`functional` with the model's own parameters."""
-    forward = functional(model)
-    return lambda x: forward({}, x)
-
-
 @contextmanager
-def forgetful(model: nn.Module) -> Iterator[None]:
+def forgetful(model: nn.Module) -> Iterator[list[str]]:
     """Inside, layers write into copies of their buffers, and find their caches empty; afterwards both are what they were.
+
+    It gives a list in which a word stands afterwards if a layer wrote anything.
 
     A cache is a dict with "cache" in its name, or what has a graph in a dict of another. timm's LeViT, EfficientFormer and TinyViT keep
     attention biases so in eval mode: of a call whose graph is freed, or was never made, they give the next one an error, or no gradient.
@@ -82,16 +88,19 @@ def forgetful(model: nn.Module) -> Iterator[None]:
     copies: dict[int, Tensor] = {}  # two layers may share a buffer
     held = []
     for module in model.modules():
-        own = {k: v for k, v in vars(module).items() if isinstance(v, dict) and k not in OF_A_MODULE}
+        own = {k: v for k, v in vars(module).items() if k not in OF_A_MODULE and isinstance(v, dict)}
         held += [(each, dict(each)) for each in (module._buffers, *own.values())]
         for name, buffer in module._buffers.items():
             module._buffers[name] = None if buffer is None else copies.setdefault(id(buffer), buffer.clone())
         for name, cache in own.items():
             for key in [k for k, v in cache.items() if "cache" in name or getattr(v, "grad_fn", None) is not None]:
                 del cache[key]
+    inside, traces = [[*map(id, now.values())] for now, _ in held], list[str]()
     try:
-        yield
+        yield traces
     finally:
+        if inside != [[*map(id, now.values())] for now, _ in held] or any(copy._version for copy in copies.values()):
+            traces.append("written")
         for now, before in held:
             now.clear()
             now.update(before)

@@ -11,8 +11,3 @@ def test_the_last_terms_are_added_up_and_so_are_all():
     assert table["product"].to_dict() == pytest.approx(
         {"gradients": 4.0, "patches": 1.0, "pixels": 1.0, AUXILIARY: 2.0, WHOLE: 6.0}
     )
-
-
-def test_a_weight_that_belongs_to_no_term_is_refused():
-    with pytest.raises(ValueError, match="weights of"):
-        loss_table({"gradients": 8.0}, {"gradient": 0.5}, auxiliary=1)

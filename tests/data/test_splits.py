@@ -17,7 +17,7 @@ def test_four_parts_are_even_and_share_nothing(n, seed):
 def test_a_class_that_a_part_lacks_is_named():
     labels = torch.zeros(40, dtype=torch.long)
     labels[7] = 3
-    says = r"class 3 would be absent from (victim|shadow)_\w+, which gets 10 of 40 images; give more"
+    says = r"class 3 is absent from (victim|shadow)_\w+, which gets 10 of 40 images; give more"
     with pytest.raises(ValueError, match=says):
         data.four_way(labels, 0)
 

@@ -1,6 +1,7 @@
 """Passes leave no trace, and gradients through BatchNorm and its kin are right for one image, however maps lie in memory."""
 
 import itertools
+from functools import partial
 
 import pytest
 import timm
@@ -8,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from privlab.models.forward import RightGradients, functional, stateless
+from privlab.models.forward import RightGradients, functional
 
 CHANNELS = 4
 LAYERS = {
@@ -70,7 +71,7 @@ def test_the_functional_forms_and_keyword_arguments_are_reached():
 
 def test_a_pass_is_mended_at_every_call_and_not_only_where_the_first_shape_needed_it():
     norm = nn.BatchNorm2d(4).double().eval()
-    forward = stateless(norm)
+    forward = partial(functional(norm), {})
     for images in (2, 1, 2, 1):
         x, pull = (drawn((images, 4, 3, 3), torch.float64, seed) for seed in (0, 1))
         tokens = pull.flatten(2).transpose(1, 2).contiguous()
@@ -103,10 +104,10 @@ class Keeping(nn.Module):
 def test_what_a_layer_keeps_with_a_graph_breaks_no_later_pass_and_stays_with_the_layer():
     model = Keeping()
     model(torch.rand(1, 10)).sum().backward()  # frees the graph of what is kept
-    held, before = model.held, dict(model.held)
-    for _ in range(2):
-        assert torch.autograd.grad(stateless(model)(torch.rand(1, 10)).sum(), model.weight)[0].any()
-    assert model.held is held and held["bias"] is before["bias"]
+    held, before, weight, forward = model.held, dict(model.held), model.weight, functional(model)
+    for weights in ({}, {}, {"weight": weight * 2}):
+        assert torch.autograd.grad(forward(weights, torch.rand(1, 10)).sum(), weight)[0].any()
+    assert model.held is held and held["bias"] is before["bias"] and model.weight is weight
 
 
 def test_a_pass_leaves_no_trace_in_buffers_and_caches(stirred):
@@ -118,11 +119,13 @@ def test_a_pass_leaves_no_trace_in_buffers_and_caches(stirred):
     caches = [m.attention_bias_cache for m in levit.modules() if hasattr(m, "attention_bias_cache")]
     held = [dict(cache) for cache in caches]
     bias = next(p for name, p in levit.named_parameters() if name.endswith("attention_biases"))
-    for forward in (stateless(levit), lambda x: functional(levit)(dict(levit.named_parameters()), x)):
-        assert torch.autograd.grad(forward(x).sum(), bias)[0].any()
+    for weights in ({}, dict(levit.named_parameters())):
+        assert torch.autograd.grad(functional(levit)(weights, x).sum(), bias)[0].any()
     for cache, before in zip(caches, held, strict=True):
         assert cache.keys() == before.keys() and all(cache[key] is before[key] for key in before)
     norm = nn.BatchNorm2d(CHANNELS)
     before = dict(norm.named_buffers())
-    stateless(norm)(torch.rand(2, CHANNELS, 3, 3))
+    forward = functional(norm)
+    for _ in range(2):
+        forward({}, torch.rand(2, CHANNELS, 3, 3))
     assert all(norm.get_buffer(n) is b for n, b in before.items()) and norm.num_batches_tracked == 0

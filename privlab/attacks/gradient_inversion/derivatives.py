@@ -13,19 +13,18 @@ difference of two patterns is no derivative, since autograd knows nothing of uni
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.linalg import vector_norm
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils import get_total_norm
 from torch.overrides import TorchFunctionMode
 
-from privlab.attacks.gradient_inversion import objectives
-from privlab.attacks.gradient_inversion.objectives import Objective
 from privlab.leak import Leak
-from privlab.models.forward import Gradients, functional, stateless
+from privlab.models.forward import Gradients, functional
 
 Tensors = Sequence[Tensor]
 Forward = Callable[[Tensor], Tensor]  # normalised images -> logits (batch, classes)
@@ -34,12 +33,13 @@ Layer = nn.ReLU | nn.MaxPool2d
 WHOLE = slice(None)
 ERROR = 0.03  # of a difference, over the length of the exact direction: a cosine of .9995 at least, lengths within 3%
 EVERY = 50  # evaluations between two comparisons of a difference with the exact direction
+CLOSE = 0.9995  # a cosine from which on 1 - cosine^2 is too short to be told from rounding
 SHIFT = 0.03  # e |u| / |weights|, over the root of the float's precision: 1e-5 in float32; longer is less straight, shorter less precise
 
 
 def twice_differentiable(model: nn.Module) -> Forward:
     """The forward pass without a trace in the model, with plain attention and hard sigmoids: PyTorch's own have no second derivative."""
-    forward = stateless(model)
+    forward = partial(functional(model), {})
 
     def plain(x: Tensor) -> Tensor:
         with sdpa_kernel(SDPBackend.MATH), _PlainSigmoids():
@@ -113,6 +113,16 @@ class Chunks:
         return [torch.cat(part) for part in zip(*parts, strict=True)]
 
 
+class Slope(NamedTuple):
+    """u = dD/dg, tensor by tensor factor * (theirs + ratio * ours), which is kept nowhere."""
+
+    theirs: Tensors
+    ours: Tensors
+    ratio: float
+    factor: float
+    length: float  # of all of u
+
+
 class Difference:
     """J^T u by two first derivatives.  parameters: the weights of the model that u is of.
 
@@ -123,7 +133,7 @@ class Difference:
         self.parameters, self.forward = parameters, functional(model)
         self.weights = [p.detach() for p in parameters.values()]
         self.shifted = {n: torch.empty_like(p) for n, p in parameters.items()}  # filled at each `vjp`
-        self.length = nn.utils.get_total_norm(self.weights)
+        self.length = get_total_norm(self.weights).item()
         self.layers: list[Any] = [m for m in model.modules() if type(m) in (nn.ReLU, nn.MaxPool2d)]
 
     def update(self, loss: Loss, inputs: Tensors) -> Gradients:
@@ -135,11 +145,14 @@ class Difference:
         self.here = both[: len(inputs)]
         return {n: g.requires_grad_() for n, g in zip(self.parameters, both[len(inputs) :], strict=True)}
 
-    def vjp(self, loss: Loss, inputs: Tensors, u: Tensors) -> list[Tensor]:
+    def vjp(self, loss: Loss, inputs: Tensors, u: Tensors | Slope) -> list[Tensor]:
         """J^T u for each of the inputs, where `update` was taken last."""
-        shift = (SHIFT * torch.finfo(u[0].dtype).eps ** 0.5 * self.length / nn.utils.get_total_norm(u)).item()
-        for place, weight, part in zip(self.shifted.values(), self.weights, u, strict=True):
-            torch.add(weight, part, alpha=shift, out=place)
+        u = u if isinstance(u, Slope) else Slope(u, u, 0.0, 1.0, get_total_norm(u).item())
+        kind = torch.finfo(inputs[0].dtype)
+        shift = SHIFT * kind.eps**0.5 * self.length / max(u.length, kind.tiny)  # u is 0 at a match
+        with torch.no_grad():
+            for place, weight, t, g in zip(self.shifted.values(), self.weights, u.theirs, u.ours, strict=True):
+                torch.add(weight, torch.add(t, g, alpha=u.ratio, out=place), alpha=shift * u.factor, out=place)
         with self._instead(partial(_replay, iter(self.pattern))):
             there = loss(partial(self.forward, self.shifted), inputs, WHOLE)
         slopes = torch.autograd.grad(there, inputs, materialize_grads=True)
@@ -187,37 +200,19 @@ def agree(exact: Tensors, direct: Tensors, through: Tensors) -> bool:
     return True
 
 
-def once_differentiable(distance: Objective) -> Objective:
-    """The same distance, faster where it has to be differentiated by the gradients only once: its u is good until the next is taken."""
-    if distance is not objectives.cosine_distance:
-        return distance
-    places: list[Tensor] = []  # of u
-
-    def value(_: Tensor, grads: Gradients, leak: Leak) -> Tensor:
-        ours = [grads[name] for name in leak.grads]
-        places[:] = places or [torch.empty_like(g) for g in ours]
-        return _Cosine.apply(leak, places, *ours)
-
-    return value
-
-
-class _Cosine(torch.autograd.Function):
-    """1 - cosine; its derivative by the gradients is u = -(g* - (<g, g*> / |g|^2) g) / (|g| |g*|).
+@torch.no_grad()
+def cosine(grads: Gradients, leak: Leak, weight: float = 1.0) -> tuple[Tensor, Slope]:
+    """`objectives.cosine_distance`, and its u = -(g* - (<g, g*> / |g|^2) g) / (|g| |g*|), of length sqrt(1 - cosine^2) / |g|.
 
     Autograd makes so many trips through memory for it that a pass of a small network is as fast.
     """
-
-    @staticmethod
-    def forward(ctx: Any, leak: Leak, places: Tensors, *ours: Tensor) -> Tensor:
-        flat = [(g.flatten(), t.flatten()) for g, t in zip(ours, leak.grads.values(), strict=True)]
-        dot, square = torch.stack([torch.stack((torch.dot(g, t), torch.dot(g, g))) for g, t in flat]).sum(0)
-        ctx.leak, ctx.places, ctx.ours, ctx.length = leak, places, ours, square.sqrt()
-        ctx.cosine = dot / (ctx.length * leak.norm)
-        return 1 - ctx.cosine
-
-    @staticmethod
-    def backward(ctx: Any, weight: Tensor) -> tuple[Any, ...]:
-        theirs = (-weight / (ctx.length * ctx.leak.norm)).item()
-        own = (weight * ctx.cosine / ctx.length**2).item()
-        triples = zip(ctx.leak.grads.values(), ctx.ours, ctx.places, strict=True)
-        return None, None, *(torch.mul(t, theirs, out=place).add_(g, alpha=own) for t, g, place in triples)
+    ours, theirs = [*grads.values()], [leak.grads[name] for name in grads]
+    flat = [(g.flatten(), t.flatten()) for g, t in zip(ours, theirs, strict=True)]
+    dot, square = torch.stack([torch.dot(g, other) for g, t in flat for other in (t, g)]).view(-1, 2).sum(0)
+    length = square.sqrt()
+    near = dot / (length * leak.norm)
+    far = (1 - near**2).sqrt()  # |g* - (<g, g*> / |g|^2) g| over |g*|
+    if near.abs() > CLOSE:
+        far = get_total_norm([t - dot / square * g for t, g in zip(theirs, ours, strict=True)]) / leak.norm
+    numbers = torch.stack([-dot / square, -weight / (length * leak.norm), abs(weight) * far / length]).tolist()
+    return 1 - near, Slope(theirs, ours, *numbers)

@@ -7,6 +7,7 @@ import copy
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, Self
 from zlib import crc32
 
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from torch.linalg import vector_norm
 
 from privlab.leak import Leak
-from privlab.models.forward import RightGradients, preprocessing, stateless
+from privlab.models.forward import RightGradients, functional, preprocessing
 
 
 def total_variation(images: Tensor, *_: object) -> Tensor:
@@ -136,7 +137,7 @@ class Classification:
     def prepare(self, model: nn.Module, leak: Leak) -> Callable[..., Tensor]:
         if leak.labels is None:
             raise ValueError("leak.labels=None, and Classification() needs to know what to look for; give a rule")
-        labels, forward = leak.labels, stateless(model)
+        labels, forward = leak.labels, partial(functional(model), {})
         return lambda images, *_: F.cross_entropy(forward(images), labels.to(images.device))
 
 

@@ -120,9 +120,7 @@ class Search:
         ends = [state for state in kept if state.reason]
         if best is None:
             why = ", ".join(state.reason for state in ends)
-            raise ValueError(
-                f"no finite loss (ended by {why}): look for zeros, NaN or overflow in the leak; try a smaller lr"
-            )
+            raise ValueError(f"no finite loss (ended by {why}): look for zeros, NaN or overflow in the leak; lower lr")
         if store is not None and not done:
             _write(store, best, traces, kept, None)
             store.finish()

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from privlab.attacks.gradient_inversion import derivatives, label_recovery
+from privlab.attacks.gradient_inversion import derivatives, label_recovery, objectives
 from privlab.attacks.gradient_inversion.derivatives import WHOLE, Forward, Tensors
 from privlab.attacks.gradient_inversion.results import Checkpoint, Search, Space, State
 from privlab.attacks.gradient_inversion.schedules import staircase
@@ -58,9 +58,7 @@ class Term(Named):
     def __post_init__(self) -> None:
         parts = [part for part, _ in self.stages]
         if parts[:1] != [0] or parts != sorted({*parts}) or parts[-1] >= 1:
-            raise ValueError(
-                f"stages={self.stages} of {self.name!r}: give parts of the run that rise from 0 to below 1"
-            )
+            raise ValueError(f"stages={self.stages} of {self.name!r}: give parts of it that rise from 0 to below 1")
 
     def factor(self, progress: float) -> float:
         """What its weight is multiplied by at this part of the run, from 0 to 1."""
@@ -154,12 +152,9 @@ class Descent:
         self.batch, self.box = leak.batch_size, edges(leak)
         size, repeatable = min(chunk or self.batch, self.batch), derivatives.is_repeatable(model)
         if size < self.batch and not repeatable:
-            raise ValueError(
-                f"chunk={chunk}: the model draws at random or mixes the images of a batch; call model.eval()"
-            )
+            raise ValueError(f"chunk={chunk}: the model draws at random or mixes a batch's images; call model.eval()")
         values = [t.value.prepare(model, leak) if hasattr(t.value, "prepare") else t.value for t in attack.terms]
         self.terms = [replace(t, value=v) for t, v in zip(attack.terms, values, strict=True) if v is not None]
-        self.once = {t.name: replace(t, value=derivatives.once_differentiable(t.value)) for t in self.terms}
         self.forward = derivatives.twice_differentiable(model)
         self.chunks = derivatives.Chunks(self.forward, parameters, size, self.batch) if size < self.batch else None
         differs = attack.derivative == "auto" and self.chunks is None and repeatable
@@ -224,7 +219,7 @@ class Descent:
             return self._derived(terms, variables, {}, variables)
         due = self.difference is not None and self.evaluations % derivatives.EVERY == 0
         if due or self.agrees:
-            values, gradients, parts = self._in_two(self.difference, [self.once[t.name] for t in terms], variables)
+            values, gradients, parts = self._in_two(self.difference, terms, variables)
         if self.agrees and not due:
             self.differences += 1
         elif self.chunks is not None:
@@ -241,10 +236,16 @@ class Descent:
 
     def _in_two(self, way: Any, terms: Sequence[Term], variables: Tensors) -> tuple[Tensor, list[Tensor], Any]:
         """Values, gradients, and their parts: beside the update g, and through it: J^T u with u = dD/dg, by this way to take it."""
-        grads = way.update(self._client_loss, variables)
-        values, both = self._derived(terms, variables, grads, [*variables, *grads.values()])
-        direct, u = both[: len(variables)], both[len(variables) :]
-        through = way.vjp(self._client_loss, variables, u)
+        grads, asked = way.update(self._client_loss, variables), [t for t in terms if t.of == "gradients"]
+        if isinstance(way, derivatives.Difference) and [t.value for t in asked] == [objectives.cosine_distance]:
+            distance, slope = derivatives.cosine(grads, self.leak, asked[0].weigh(self.progress))
+            known = [replace(t, value=lambda x, *_: distance + 0 * x.sum()) if t in asked else t for t in terms]
+            values, direct = self._derived(known, variables, {}, variables)
+            through = way.vjp(self._client_loss, variables, slope)
+        else:
+            values, both = self._derived(terms, variables, grads, [*variables, *grads.values()])
+            direct, u = both[: len(variables)], both[len(variables) :]
+            through = way.vjp(self._client_loss, variables, u)
         return values, [d + t for d, t in zip(direct, through, strict=True)], [direct, through]
 
     def _derived(self, terms: Sequence[Term], variables: Tensors, grads: Gradients, by: Tensors) -> Evaluation:

@@ -15,7 +15,7 @@ from timm.models.resnet import BasicBlock, Bottleneck
 from torch import Tensor, nn
 
 from privlab.attacks.model_inversion.losses import Loss
-from privlab.models.forward import preprocessing, stateless
+from privlab.models.forward import functional, preprocessing
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _gradients(
         for where, module in places.items():
             hooks.enter_context(module.register_forward_pre_hook(listen(where)))
         passed["input"] = images.detach().clone().to(like.device).requires_grad_()
-        logits = stateless(model)(preprocessing(model)(passed["input"].to(like)))
+        logits = functional(model)({}, preprocessing(model)(passed["input"].to(like)))
         value = loss(logits, labels.to(like.device)).sum()
     gradients = torch.autograd.grad(value, [*passed.values()], allow_unused=True, materialize_grads=True)
     return dict(zip(passed, gradients, strict=True))

@@ -13,10 +13,8 @@ def loss_table(
     """A row for each term, and two for the sums.
 
     values: term -> its value, such as {"gradients, eq. 3": 9.4}.  weights: the same terms -> their weights at this part of the run.
-    auxiliary: how many of the terms, the last ones, belong to eq. 7.  Raises ValueError where the terms differ.
+    auxiliary: how many of the terms, the last ones, belong to eq. 7.
     """
-    if values.keys() != weights.keys():
-        raise ValueError(f"values are of {sorted(values)}, and weights of {sorted(weights)}")
     table = pd.DataFrame({"value": values, "weight": weights}).astype(float)
     product = table["product"] = table.value * table.weight
     table.loc[AUXILIARY, "product"] = product.iloc[-auxiliary:].sum()

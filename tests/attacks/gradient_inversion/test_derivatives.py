@@ -52,9 +52,13 @@ def two_ways(model, leak, distance, x):
     update = derivatives.gradients(loss(forward, [x], None), weights, create_graph=True)
     (exact,) = torch.autograd.grad(distance(x, update, leak), x)
     grads = {n: g.requires_grad_() for n, g in difference.update(loss, [x]).items()}
-    u = torch.autograd.grad(derivatives.once_differentiable(distance)(x, grads, leak), list(grads.values()))
+    u = torch.autograd.grad(distance(x, grads, leak), list(grads.values()))
+    if distance is objectives.cosine_distance:
+        near, u = derivatives.cosine(grads, leak, 2.0)
+        vector = torch.cat([u.factor * (t + u.ratio * g).flatten() for t, g in zip(u.theirs, u.ours, strict=True)])
+        torch.testing.assert_close([near, vector.norm().item()], [distance(x, grads, leak).detach(), u.length])
     (product,) = difference.vjp(loss, [x], u)
-    return exact, product
+    return exact, product / (2 if isinstance(u, derivatives.Slope) else 1)
 
 
 FAMILIES = {
@@ -156,12 +160,19 @@ def test_a_difference_that_misses_a_pattern_is_turned_down():
     assert auto[-1].differences == 0 and torch.equal(auto[-1].images, exact[-1].images)
 
 
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_a_search_that_begins_at_the_truth_has_no_direction_there(distance):
+    model, attack = convolutions(), by(GradientMatching((Term("gradients", 1.0, distance),), 2, lr=1e-9), "auto")
+    images, leak = sent(model.float(), 2)
+    assert [*attack.search(model, leak, start=images)][-1].reason == "steps"  # and not "not finite"
+
+
 @pytest.mark.parametrize("what", ["0.5 dropped", "BatchNorm"])
 def test_a_pass_that_cannot_be_repeated_is_taken_exactly_and_whole(what):
     model = convolutions(norm=what == "BatchNorm", drop=0.5 * (what != "BatchNorm")).train()
     attack = by(GradientMatching((COSINE,), 3), "auto")
     assert [*attack.search(model, sent(model, 2)[1])][-1].differences == 0
-    with pytest.raises(ValueError, match=r"chunk=1: the model draws at random or mixes the images"):
+    with pytest.raises(ValueError, match=r"chunk=1: the model draws at random or mixes a batch's images"):
         next(attack.search(model, sent(model, 2)[1], chunk=1))
     assert [*attack.search(model.eval(), sent(model, 2)[1], chunk=1)][-1].differences == 0
 

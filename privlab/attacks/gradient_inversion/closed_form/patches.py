@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from privlab.attacks.gradient_inversion.closed_form import least_squares
 from privlab.attacks.gradient_inversion.closed_form.least_squares import Noise, Recovery, deviation, gradient
 from privlab.leak import Leak
-from privlab.models.forward import stateless
+from privlab.models.forward import functional
 
 Entering = Callable[[Tensor], Tensor]  # image -> what enters some layer
 Calls = list[tuple[Any, Tensor, Tensor]]  # of layers: which, what enters it, and what it makes of that
@@ -150,7 +150,7 @@ def heard(model: nn.Module, image: Tensor, layers: Iterable[nn.Module]) -> tuple
     with ExitStack() as hooks, torch.random.fork_rng([image.device] if image.is_cuda else []):
         for layer in layers:
             hooks.enter_context(layer.register_forward_hook(hear))
-        return calls, stateless(model)(image)
+        return calls, functional(model)({}, image)
 
 
 def _plain(layer: nn.Module) -> bool:
