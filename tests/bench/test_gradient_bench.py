@@ -140,8 +140,8 @@ def their_steps(model, leak, start, steps):
 NETWORKS = {  # -> what a step of "auto" may take of breaching's, and steps a round
     "convnext_cifar": (0.55, STEPS),
     "resnet_cifar": (0.60, STEPS),
-    "swin_cifar": (0.70, STEPS),
-    "vit_cifar": (0.80, STEPS),
+    "swin_cifar": (0.64, STEPS),
+    "vit_cifar": (0.64, STEPS),
     "convnext_tiny_cifar": (0.55, 4),
     "swin_tiny_cifar": (0.75, 4),
     "resnet50_cifar": (0.75, 4),
