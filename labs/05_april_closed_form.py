@@ -290,7 +290,7 @@ plots.lines(
 # ### Predict
 #
 # A client may add noise before it sends. We state its size by the *norm of the noise over the norm of the gradient*, for each tensor. The server knows this size, and sets its ridge to it.
-# We call an image recognised when its SSIM with the photograph is above 0.5 (lab 04). At which noise level do you stop recognising your photograph? The chart below has more photographs (APRIL, Figure 6). Below 0.1 of the
+# We call an image recognised when its SSIM with the photograph is above 0.5 (lab 04). At which noise level does this stop for your photograph? The chart below has more photographs (APRIL, Figure 6). Below 0.1 of the
 # gradient's norm (Laplacian noise: 0.01), the paper says, noise does not protect. But it compares a *variance* with that norm.
 
 # %%
@@ -347,7 +347,7 @@ plots.evidence_lines(
 # - the gradient is that of *one* image. For a batch see the deeper notebook of lab 07, [algebra first](deeper/07_algebra_first.ipynb);
 # - the $g_i$ are linearly independent. This needs a width above the number of patches.
 #
-# Here are stock ViTs, at 224 pixels. DeiT-Ti has 196 patches and a width of 192. What does the list say about it?
+# Here are stock ViTs, at 224 pixels. DeiT-Ti has 196 patches and a width of 192. What does the list say?
 
 # %%
 kept = experiments.load("april_closed_form.stock")
@@ -375,14 +375,14 @@ plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
 # Without the gradient of the position embedding there is neither $A$ nor $G$. So the paper advises to *fix* the embedding (section 4.2): it is drawn once, and
 # not trained. The paper does not say how; our server knows it. Is the photograph safe then?
 #
-# The first attention of B multiplies each normed token $\mathrm{LN}(z_t)$ with one matrix, and the client sends its gradient:
+# The first attention of B multiplies each normed token $\mathrm{LN}(u_i)$ with one matrix, and the client sends its gradient:
 #
-# $$\frac{\partial\ell}{\partial W_{qkv}} = \sum_t (\ldots)_t \; \mathrm{LN}(z_t)^\top .$$
+# $$\frac{\partial\ell}{\partial W_{qkv}} = \sum_i (\ldots)_i \; \mathrm{LN}(u_i)^\top .$$
 #
 # Each row of this gradient is a combination of the normed tokens. All these combinations are its **row space** $S$. It has only 17 of 384 dimensions, one for
-# each token, and the server can compute it. So it knows that each token's component outside of $S$ is zero. Now $z_i = W_p x_i + b_p + e_i$, and of this only the
-# patch $x_i$ is unknown. Outside of $S$ lie 367 dimensions. One of them says nothing, as the norm makes the mean of every token zero. So there are 366 linear
-# equations for the 192 numbers of a patch.
+# each token, and the server can compute it. So it knows that each normed token's component outside of $S$ is zero. A fresh norm subtracts the
+# mean and divides by a size, which changes no zero. So this holds for $u_i$ less its mean, and of $u_i = W_p x_i + b_p + e_i$ only $x_i$ is unknown. Outside of $S$ lie
+# 367 dimensions. Less that of the mean: 366 linear equations for the 192 numbers of a patch.
 #
 # ### Predict
 #
@@ -413,7 +413,7 @@ plots.evidence(kept_fixed, mine_fixed, rows, xlabel="PSNR in dB")
 #
 # Take numbers $c_i$, one for each patch, with $\sum_i c_i = 0$ and $\sum_i c_i e_i = 0$. Combine the tokens with them. Bias and embeddings cancel:
 #
-# $$\sum_i c_i z_i = W_p d \quad\text{with}\quad d = \sum_i c_i x_i .$$
+# $$\sum_i c_i u_i = W_p d \quad\text{with}\quad d = \sum_i c_i x_i .$$
 #
 # So $W_p d$ is a combination of tokens. If you add $d$ to a patch, its token stays among the combinations of tokens, and every equation still holds. Such a $d$ is a
 # *hidden direction*. Let $E$ have the embeddings as rows, and let $[E\;\mathbf 1]$ have one more column, of ones. A patch of $p \times p$ pixels has $3p^2$ numbers. So each of the $n$ patches has
@@ -478,7 +478,7 @@ def at_rank(rank):
 widgets.explore(at_rank, start=dict(rank=16), rank=range(1, 17))
 
 # %% [markdown]
-# Move the slider down from 16. From which rank on would you not recognise the photograph? Below are lower ranks over many photographs.
+# Move the slider down from 16. From which rank on would you not recognise the photograph?
 
 # %%
 kept_rank = experiments.load("april_closed_form.rank_rule")
@@ -530,7 +530,7 @@ choices = dict(noise=(0.0, 0.001, 0.01, 0.03, 0.1, 1.0), number_format=formats)
 widgets.explore(desk, position_embedding=tuple(EMBEDDINGS), **choices)
 
 # %% [markdown]
-# Behind a sinusoid, rounding or a little noise can *help* the server. An exact solution leaves hidden directions grey. Errors disturb most the directions of $S$ with small singular
+# Behind a sinusoid, rounding or a little noise can give the server *more* than plain float32. Float32 leaves hidden directions grey. Errors disturb most the directions of $S$ with small singular
 # values, so least squares keeps each token near the other directions: a better guess than grey.
 #
 # ### Exercise 4: whose photograph can be computed? *(difficulty 2, 8 minutes)*

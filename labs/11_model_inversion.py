@@ -155,7 +155,7 @@ drawings.show("11.generator_inversion")
 # (The film opens at its end: move the slider.)
 
 # %%
-guess_named = widgets.predict("Of the six last faces the judge names:", 0, 6, "rightly")
+guess_named = widgets.predict("Of six last faces the judge names:", 0, 6, whole=True)
 guess_named
 
 # %%
@@ -260,7 +260,7 @@ if removed.passed:
     yours.layer4 = torch.nn.Sequential(*map(remove, yours.layer4))
 one, other = (network(here.normalise(private)) for network in (yours, theirs))
 told = "Stage 4 cut by `remove`, and by this book: the logits differ by at most {:.1g}."
-display(removed, text(told, (one - other).abs().max()))
+display(removed, *[text(told, (one - other).abs().max())] * removed.passed)
 
 # %% [markdown]
 # ### Predict
@@ -330,9 +330,9 @@ points = [(kept.mean(name), kept.spread(name) / len(kept) ** 0.5) for name in lo
 told = text(
     "By the cuts of stages 1, 2 and 4 the attacker loses {}, {} and {} points (mean and"
     " its standard error; *clearly* means more than three of these). The victim's mean "
-    "probability is {:.2f} in the whole ResNet and {:.2f} after the cut of stage 4.",
+    "probability: {:.2f} whole, {:.2f} and {:.2f} after the cuts of stages 1 and 4.",
     *(f"{mean:.0f} ± {error:.0f}" for mean, error in points),
-    *(kept.mean(f"likelihood[orl, resnet, {k}]") for k in ("full", "skip_4")),
+    *(kept.mean(f"likelihood[orl, resnet, {k}]") for k in ("full", "skip_1", "skip_4")),
 )
 most, error = max(points)
 clear = CUTS[points.index((most, error)) if most > 3 * error else 3]
@@ -342,7 +342,7 @@ display(told, guess_cut.against(clear), guess_vgg.against(vgg))
 
 # %% [markdown]
 # Why would a cut help the defender? The paper says that the search does not fail (Koh et al., Figure 2): it still finds latents of which the victim is
-# nearly sure, but more of them are *false positives*, which show somebody else. Do our two probabilities agree with that?
+# nearly sure, but more of them are *false positives*, which show somebody else. Do our probabilities agree with that, at the cut that costs most?
 
 # %% [markdown] tags=["printed"]
 # ### At equal accuracy
@@ -374,7 +374,7 @@ pd.DataFrame.from_dict(gains, "index", columns=[*cuts]).rename_axis("mean ± sd"
 # %% [markdown]
 # *RoLSS* is the paper's name for removing the last stage's skip connections, as a defence (lab 12). At 32 pixels the last stage of the networks with 18, 34
 # and 18 wide layers sees a *single pixel*, where a 3x3 convolution is a 1x1. With 10 layers its only skip connection is a projection. In the rows with 4x4 it
-# sees four by four pixels, on new draws of people. A DenseNet joins earlier features to later ones; cut in its last stage,
+# sees four by four pixels. These rows and the last are on new draws of people. A DenseNet joins earlier features to later ones; cut in its last stage,
 # it knows a quarter of its people. ± is the standard deviation; a quarter of it is the standard error.
 #
 # ### Removed after training?
@@ -394,9 +394,9 @@ pd.DataFrame.from_dict(gains, "index", columns=[*cuts]).rename_axis("mean ± sd"
 # $$\hat W^{(k)} = \frac{\gamma^{(k)}}{\sigma^{(k)}} W^{(k)}, \qquad \hat b^{(k)} = \beta^{(k)} - \frac{\mu^{(k)} \gamma^{(k)}}{\sigma^{(k)}}$$
 #
 # Write `fold(weight, mean, var, gamma, beta, eps)`: the convolution's weight (out, in, k, k), and the BatchNorm's running mean, running variance, weight, bias
-# and eps. Return the new weight and the new bias.
+# and eps, so $\sigma = \sqrt{\text{var} + \text{eps}}$. Return the new weight and the new bias.
 #
-# <details><summary>Hint</summary>$\sigma$ is the root of var + eps. The product with $W$ goes channel by channel: there is one factor for each output
+# <details><summary>Hint</summary>The product with $W$ goes channel by channel: there is one factor for each output
 # channel.</details>
 
 
@@ -462,8 +462,8 @@ text(
 )
 
 # %% [markdown]
-# In Koh et al., Table 4 a RepVGG-A0 has an attack accuracy of 85.19% before and 86.13% after. The attack runs in float32, where the two round
-# differently. Folding changes no answer, so it defends nobody.
+# In Koh et al., Table 4 a RepVGG-A0 has an attack accuracy of 85.19% before and 86.13% after. Up to rounding,
+# folding changes no answer and no gradient, so it defends nobody.
 
 # %% [markdown]
 # ## Who should judge?
@@ -584,7 +584,7 @@ text(
     "photographs of strangers {:.0f}; but this judge learned from the victim's own "
     "photographs. How much the skip connections help depends on the network: at equal "
     "accuracy, removing those of the last stage saves between {} points ({}) and {} "
-    "({}), and removing all of our ResNet's {} (mean ± standard deviation).",
+    "({}), and all of our ResNet's {} (mean ± sd; a cut DenseNet knows few people).",
     *(kept.mean(attacked[name]) for name in ("ResNet", "first choice", "a stranger")),
     *(last[least], least, last[most], most, gains["18 layers"][3]),
 )

@@ -108,7 +108,8 @@ class Guess(Live):
         if not self.options:
             gap, slider = abs(float(right) - self.value), self.controls[0]
             away = text("That is {:.3g} {}", gap, self.unit).rstrip()
-            verdict = "Close." if gap <= 0.1 * (slider.max - slider.min) else f"{away} away: {WHY}"
+            near = "Close." if gap else "Right."
+            verdict = near if gap <= 0.1 * (slider.max - slider.min) else f"{away} away: {WHY}"
             return f"You said {self.value:.4g}. {verdict}"
         said = self.value if self.many else [self.value]
         if said == right:
@@ -141,10 +142,10 @@ class Guess(Live):
                 write_atomic(FILE, (json.dumps(there, indent=1, ensure_ascii=False) + "\n").encode())
 
 
-def predict(question: str, low: float, high: float, unit: str = "") -> Guess:
-    """Ask for a number between low and high before the result is shown; the guess is kept, by its question."""
+def predict(question: str, low: float, high: float, unit: str = "", whole: bool = False) -> Guess:
+    """Ask for a number between low and high, or a whole one, before the result is shown; the guess is kept, by its question."""
     slider = ipywidgets.FloatSlider(
-        (low + high) / 2, min=low, max=high, step=(high - low) / 100, description="your guess", continuous_update=False,
+        (low + high) / 2, min=low, max=high, step=1 if whole else (high - low) / 100, description="your guess", continuous_update=False,
         readout_format=".4", layout={"width": "24em", "max_width": "96%"},  # four digits, and no zeros at the end
     )  # fmt: skip
     words, its_unit = f"your guess, from {low:g} to {high:g}", html.escape(unit)

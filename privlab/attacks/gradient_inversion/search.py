@@ -58,7 +58,7 @@ class Term(Named):
     def __post_init__(self) -> None:
         parts = [part for part, _ in self.stages]
         if parts[:1] != [0] or parts != sorted({*parts}) or parts[-1] >= 1:
-            raise ValueError(f"stages={self.stages} of {self.name!r}: give parts of it that rise from 0 to below 1")
+            raise ValueError(f"stages={self.stages} of {self.name!r}: begin at part 0 of the run, rise to below 1")
 
     def factor(self, progress: float) -> float:
         """What its weight is multiplied by at this part of the run, from 0 to 1."""
