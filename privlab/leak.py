@@ -96,6 +96,7 @@ def observe(model: nn.Module, images: Tensor, labels: Tensor, names: Iterable[st
     if labels.min() < 0 or labels.max() >= logits.shape[1]:
         raise ValueError(f"labels: got {labels.tolist()}; this model knows the classes 0 to {logits.shape[1] - 1}")
 
+    labels = labels.long()
     parameters, loss = [learnable[n] for n in shared], F.cross_entropy(logits, labels)
     gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
     _, channels, height, width = images.shape

@@ -15,7 +15,7 @@ from torchvision.transforms.functional import to_tensor
 from tqdm.auto import tqdm
 
 from privlab import data, models
-from privlab.attacks import gradient_inversion
+from privlab.attacks.gradient_inversion import annealed
 from privlab.auditing.forms import Judge, Row, defences, expose, leading
 from privlab.auditing.report import Audit
 from privlab.compute.files import guarded, visible
@@ -27,6 +27,7 @@ from privlab.models.forward import forgetful, preprocessing
 
 STEPS = ((128**2, 16), (64**2, 64), (0, 200))  # of a short search, by the least number of pixels
 COUNT, PUBLIC = 4, 32  # images that the command line audits, and others, at most, whose mean is the baseline
+FAMILIES = {"VisionTransformer", "SwinTransformer", "ConvNeXt", "ResNet"}  # whose names say which part they belong to
 SAME = 1e-4  # of a gradient's length, or four units of its float format's rounding: nearer ones are one gradient
 
 
@@ -85,8 +86,8 @@ def audit(
 
 
 def _parts(model: nn.Module, leak: Leak) -> Iterator[Row]:
-    """By kind of layer where the names are timm's; else by the model's children."""
-    timms = type(model).__module__.split(".")[0] in ("timm", "privlab")
+    """By kind of layer in four of timm's families; else by the model's children."""
+    timms = {kind.__name__ for kind in type(model).__mro__} & FAMILIES
     kinds = {n: part for part, names in parts.group(model).items() for n in names} if timms else {}
     groups: dict[str, list[Tensor]] = {}
     for n, g in leak.grads.items():
@@ -102,8 +103,7 @@ def _search(model: nn.Module, leak: Leak, steps: int, judge: Judge, guess: Tenso
     """Gradient matching for one image; the guess where it found nothing."""
     images, done = guess, 0
     try:
-        attack = replace(gradient_inversion.annealed(steps), derivative="auto")  # in two thirds of the time
-        result = attack.run(model, leak, snapshots=(), progress=bar)
+        result = replace(annealed(steps), derivative="auto").run(model, leak, snapshots=(), progress=bar)
         images, done, ended = result.images.float(), len(result.trace) - 1, result.reasons[0]
     except KeyboardInterrupt:
         ended = "interrupted"

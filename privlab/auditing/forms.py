@@ -38,7 +38,6 @@ ALIKE = 1e-3  # 1 - cosine, at most, of a bias that has the gradient of what lea
 LEAST = 48  # numbers of a part of an image
 BENT = 0.1  # how far from affine a map of the image to as many numbers may be that is undone; less for fewer, such as features
 
-Met = dict[int, list[Tensor]]  # tensors of a model's run on an image, flat, by their number of elements
 View = Callable[[Tensor], Tensor]  # a gradient as a matrix, (rows, numbers)
 Names = tuple[str, ...]  # of gradients
 Row = dict[str, Any]  # of a table of an `Audit`
@@ -171,10 +170,8 @@ def _on_patches(solve: Any, part: nn.Module, prefix: str, leak: Leak, noise: flo
 
 def rows(grads: Gradients, numbers: int) -> Iterator[tuple[Names, View]]:
     """Gradients of nearly rank one: names of the weights, and of the bias that tells the factor where there is one; the matrix in them."""
-    for name, gradient in grads.items():
-        sizes = (
-            {len(gradient), gradient.numel() // len(gradient), numbers} if gradient.ndim and gradient.numel() else ()
-        )
+    for name, gradient in ((n, g) for n, g in grads.items() if g.ndim and g.numel()):
+        sizes = {len(gradient), gradient.numel() // len(gradient), numbers}
         for size in (n for n in sizes if LEAST <= n < gradient.numel() and gradient.numel() % n == 0):
             for view in (lambda g, n=size: g.reshape(-1, n), lambda g, n=size: g.reshape(n, -1).T):
                 matrix = view(gradient).float()
@@ -218,14 +215,14 @@ class _Tensors(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-def _run(model: nn.Module, leak: Leak, x: Tensor) -> Met:
+def _run(model: nn.Module, leak: Leak, x: Tensor) -> dict[int, list[Tensor]]:
     with _Tensors() as watch:
         weights = {n: p.detach() for n, p in model.named_parameters()}
         functional(model)(weights, leak.normalise(x if x.requires_grad else x.clone().requires_grad_()))
     return {size: [t.flatten() for t in some.values()] for size, some in watch.met.items()}
 
 
-def entering(run: Callable[[Tensor], Met], x: Tensor, met: Met, row: Tensor) -> Callable[[Tensor], Tensor] | None:
+def entering(run: Any, x: Tensor, met: dict[int, list[Tensor]], row: Tensor) -> Callable[[Tensor], Tensor] | None:
     """The way back from a row to the image: through the tensor of the model that is this row, up to a factor and a shift, and affine in
     the image; None where there is none.  x, met: an image whose gradient has this row, and its run, by which the tensor is told."""
     near = dict[float, int]()

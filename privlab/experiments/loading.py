@@ -113,7 +113,7 @@ def run(name: str, size: str, *, device: str = "cpu") -> Evidence:
     """
     experiment = find(name)
     no_larger = evidence.SIZES[: evidence.SIZES.index(evidence.checked(size)) + 1]
-    size = [each for each in no_larger if each in experiment.sizes][-1]
+    size = next((each for each in reversed(no_larger) if each in experiment.sizes), size)
     if size not in ("smoke", "class"):
         measure([name], size, device=device)
         return load(name, size)

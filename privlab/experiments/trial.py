@@ -14,6 +14,7 @@ from privlab.attacks.gradient_inversion.results import Result, kept_run
 from privlab.compute import store
 from privlab.experiments.protocol import Values
 from privlab.leak import Leak, observe
+from privlab.ledger.evidence import EXACT_PSNR
 
 
 @cache
@@ -114,7 +115,7 @@ class Trial:
             if metric == "mse":
                 score = F.mse_loss(normalise(images), normalise(self.images))
             else:
-                score = getattr(metrics, metric)(images, self.images).mean()
+                score = getattr(metrics, metric)(images, self.images).clamp(max=EXACT_PSNR).mean()
             yield f"{metric}[{keys}]", score.item()
 
     def guesses(self, keys: str = "", which: str = "psnr") -> Values:

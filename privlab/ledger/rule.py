@@ -7,7 +7,7 @@ names of different experiments are independent samples (Welch). Of errors, which
     a and b    for: the larger p-value of the two         against: k times the smallest, as one refuted part is enough (Bonferroni)
     a or b     for: k times the smallest                  against: the larger
 
-With no effect at all no comparison, of however many parts, is decided wrongly in more than about 5% each way.
+With no effect at all no comparison, of however many parts, is decided wrongly in more than about 5% each way in one try, 10% over all.
 """
 
 import ast

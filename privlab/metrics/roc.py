@@ -98,7 +98,7 @@ def tpr_at(scores: Any, members: Any, fpr: float = 0.001) -> Rate:
     """The highest TPR whose FPR, as counted, is at most the one asked for (Carlini et al. 2022), with a 95% interval of ours.
 
     The threshold is estimated, too, from a handful of non-members; an interval on the members' count alone forgets that, and may hold the
-    true rate in 45% of trials, this one in 93% at worst: see `rate_interval`, and the book's page on notation.
+    true rate in 45% of trials, this one in 93% at worst (see `rate_interval`; in 74% where a heap of members lies just at the threshold).
     Rough below 10 / fpr non-members (10,000 at 0.1%).  Raises ValueError below 1 / fpr (1,000 at 0.1%), and for an fpr outside (0, 1).
     """
     from privlab.metrics import rate_interval

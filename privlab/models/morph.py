@@ -85,13 +85,9 @@ _next(
 _next("ReLU to GELU", "kind of activation: ReLU becomes GELU", activation="gelu")
 _next("Removing Act", f"activations in a block: {_ALL}, addition becomes behind second convolution", activations="010")
 _next("Removing BN", f"norms in a block: {_ALL}, third convolution becomes behind first convolution", norms="100")
-_next(
-    "BN to LN", "kind of norm: BatchNorm becomes LayerNorm; bias of convolutions: no becomes yes", norm="ln", bias=True
-)
+_next("BN to LN", "norms: BatchNorm becomes LayerNorm; bias of convolutions: no becomes yes", norm="ln", bias=True)
 _next("Sep downsamp", "downsampling: in the block becomes between stages", downsampling="between stages")
-_next(
-    "ConvNeXt", "stochastic depth: none becomes 0.1; layer scale: none becomes 1e-06", drop_path=0.1, layer_scale=1e-6
-)
+_next("ConvNeXt", "stochastic depth: none becomes 0.1; layer scale: none becomes 1e-6", drop_path=0.1, layer_scale=1e-6)
 
 NAMES = {f"morph_{number}": number for number in STEPS}  # as `zoo.build` knows them
 _CHOICES = dict(activation=("relu", "gelu"), norm=("bn", "ln"), activations=PATTERNS, norms=PATTERNS)

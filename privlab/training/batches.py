@@ -32,9 +32,7 @@ def pair(images: Labelled) -> tuple[Tensor, Tensor]:
     pixels, labels = (images.pixels, images.labels) if isinstance(images, Images) else images
     labels = torch.as_tensor(labels)
     if pixels.ndim != 4 or len(pixels) == 0 or labels.shape != pixels.shape[:1] or labels.is_floating_point():
-        given = (
-            f"pixels of shape {tuple(pixels.shape)} with labels of shape {tuple(labels.shape)} and type {labels.dtype}"
-        )
+        given = f"pixels of shape {tuple(pixels.shape)} with labels of shape {tuple(labels.shape)} of {labels.dtype}"
         raise ValueError(f"images: got {given}; give (n, channels, height, width) and one whole number each")
     check_unit(pixels)
     return pixels, labels.long()

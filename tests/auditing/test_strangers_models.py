@@ -170,7 +170,7 @@ SLIPS = {
     r"model: a step of Wrapped on an image of \(3, 16, 16\) raised KeyError": dict(model=answering(raising)),
     "images: image 0 is of one colour": dict(images=torch.full_like(IMAGES, 0.3)),
     r"images: pixels go from .* give values in \[0, 1\]": dict(images=IMAGES * 255),
-    r"public: got \(1, 3, 32, 32\); give images of \(3, 16, 16\)": dict(public=LARGE),
+    r"public: got \(1, 3, 32, 32\); give \(3, 16, 16\)": dict(public=LARGE),
 }  # fmt: skip
 
 

@@ -31,7 +31,7 @@ def test_a_subset_is_the_images_at_these_places_as_stored():
     ("pixels", "labels", "says"),
     [
         (PIXELS[0], LABELS, r"pixels of shape \(2, 16, 8\) with labels of shape \(9,\)"),
-        (PIXELS, LABELS.float(), "type torch.float32; give .* one whole number each"),
+        (PIXELS, LABELS.float(), "of torch.float32; give .* one whole number each"),
         (PIXELS.float(), LABELS, r"pixels go from 0 to 255; give values in \[0, 1\], or bytes"),
     ],
 )

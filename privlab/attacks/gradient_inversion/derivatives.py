@@ -134,7 +134,9 @@ class Difference:
         self.weights = [p.detach() for p in parameters.values()]
         self.shifted = {n: torch.empty_like(p) for n, p in parameters.items()}  # filled at each `vjp`
         self.length = get_total_norm(self.weights).item()
-        self.layers: list[Any] = [m for m in model.modules() if type(m) in (nn.ReLU, nn.MaxPool2d)]
+        self.layers: list[Any] = [
+            m for m in model.modules() if type(m) in (nn.ReLU, nn.MaxPool2d) and "forward" not in vars(m)
+        ]
 
     def update(self, loss: Loss, inputs: Tensors) -> Gradients:
         """dL/d(weights), as leaves; dL/d(inputs) and the pattern are noted for `vjp`."""

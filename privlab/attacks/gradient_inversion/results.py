@@ -102,7 +102,7 @@ class Search:
         resume: Checkpoint | None = None
         if store is not None and "search" in store.names():
             best, traces, kept, resume = _read(store)
-        done = store is not None and store.complete
+        done = store is not None and (store.complete or (best is not None and resume is None))
         states = () if done else self.search(model, leak, seed, restarts, resume=resume, **how)
         passed, total, saved = sum(map(len, traces)), restarts * (self.steps + 1), time.perf_counter()
         bar = tqdm(states, "search", total, leave=False, initial=passed, disable=done or not progress)
@@ -121,7 +121,7 @@ class Search:
         if best is None:
             why = ", ".join(state.reason for state in ends)
             raise ValueError(f"no finite loss (ended by {why}): look for zeros, NaN or overflow in the leak; lower lr")
-        if store is not None and not done:
+        if store is not None and not store.complete:
             _write(store, best, traces, kept, None)
             store.finish()
         return Result(

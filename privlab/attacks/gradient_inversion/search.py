@@ -76,13 +76,13 @@ class GradientMatching(Named, Search):
 
     terms: summands of the loss.  steps: of the optimiser.  lr: its step length, in units of normalised pixels.
     optimiser: "adam", or "lbfgs" (up to 20 evaluations a step, as Zhu et al. 2019 run it).
-    schedule: factor on `lr` over the run.  signed: step along the sign of the image gradient (Geiping et al. 2020).
+    schedule: factor on `lr` over the run.  signed: step along the sign of the gradient (Geiping et al. 2020).
     boxed: put pixels that leave [0, 1] back to its edge, at the start and after each step.
     labels: the rule that recovers labels where the leak holds none, or "search": look for them along with the images.
     group: seeds that are searched for together in each restart, so that terms of the "group" can hold them to one another.
     derivative: how the direction of a step is had, see `derivatives`. "exact": by differentiating twice. "auto": as a difference of two
         first derivatives, in half the time and less memory, to about 1e-3, as long as it agrees with the exact one at the first step and at
-        every fiftieth (`Result.differences` counts). Dropout or BatchNorm in train mode, and batches in chunks, are taken exactly.
+        every fiftieth (of a group, its first seed's). Dropout or BatchNorm in train mode, and batches in chunks, are taken exactly.
     """
 
     terms: tuple[Term, ...]
@@ -151,8 +151,9 @@ class Descent:
         self.attack, self.parameters, self.leak, self.space = attack, parameters, leak, space
         self.batch, self.box = leak.batch_size, edges(leak)
         size, repeatable = min(chunk or self.batch, self.batch), derivatives.is_repeatable(model)
-        if size < self.batch and not repeatable:
-            raise ValueError(f"chunk={chunk}: the model draws at random or mixes a batch's images; call model.eval()")
+        if chunk is not None and (chunk < 1 or (size < self.batch and not repeatable)):
+            why = "where the model draws at random or mixes a batch's images, call model.eval()"
+            raise ValueError(f"chunk={chunk}: give 1 or more, or None for all; {why}")
         values = [t.value.prepare(model, leak) if hasattr(t.value, "prepare") else t.value for t in attack.terms]
         self.terms = [replace(t, value=v) for t, v in zip(attack.terms, values, strict=True) if v is not None]
         self.forward = derivatives.twice_differentiable(model)

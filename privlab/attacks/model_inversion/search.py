@@ -88,6 +88,9 @@ class ModelInversion:
     def __post_init__(self) -> None:
         if self.loss not in LOSSES:
             raise ValueError(f"loss={self.loss!r} is not known; there are {', '.join(map(repr, LOSSES))}")
+        if not 1 <= self.kept <= self.candidates <= self.pool:
+            sizes = f"kept={self.kept}, candidates={self.candidates}, pool={self.pool}"
+            raise ValueError(f"{sizes}: give 1 or more, each at most the next")
 
     def run(
         self, model: nn.Module, generator: Generator, targets: Classes, seed: int = 0, ensemble: Models = ()

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 
 import pandas as pd
+from pandas.io.formats.style import Styler
 
 AUXILIARY, WHOLE = "auxiliary terms, eq. 7", "the whole, eq. 1"
 
 
-def loss_table(
-    values: Mapping[str, float], weights: Mapping[str, float], auxiliary: int
-) -> "pd.io.formats.style.Styler":
+def loss_table(values: Mapping[str, float], weights: Mapping[str, float], auxiliary: int) -> Styler:
     """A row for each term, and two for the sums.
 
     values: term -> its value, such as {"gradients, eq. 3": 9.4}.  weights: the same terms -> their weights at this part of the run.
