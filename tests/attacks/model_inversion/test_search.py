@@ -207,8 +207,8 @@ def test_realism_pulls_towards_what_the_discriminator_finds_real(target, prior):
 
 
 def test_a_draw_has_the_fitted_variance():
-    attack, spread = replace(QUICK, fitted=True, candidates=4000), torch.tensor([0.0, math.log(9)]).expand(4000, 2)
-    found = attack.sample(torch.ones(4000, 2), spread, drawn(0))
+    attack = replace(QUICK, fitted=True, candidates=4000, pool=4000)
+    found = attack.sample(torch.ones(4000, 2), torch.tensor([0.0, math.log(9)]).expand(4000, 2), drawn(0))
     assert found.std(0).tolist() == pytest.approx([1, 3], rel=0.05)
     assert found.mean(0).tolist() == pytest.approx([1, 1], abs=0.15)
 
@@ -299,3 +299,5 @@ def test_a_generator_that_does_not_fit_is_named(target, prior):
     other = generators.Eigenfaces(pictures(12, 0, side=12), 5)
     with pytest.raises(ValueError, match=r"generator: its images are \(1, 12, 12\), which this model does not take"):
         QUICK.run(target, other, [0])
+    with pytest.raises(ValueError, match="pool=60: give 1 or more, each at most the next"):
+        replace(QUICK, candidates=61)
