@@ -108,8 +108,7 @@ def run(name: str, size: str, *, device: str = "cpu") -> Evidence:
 
     size: smoke or class: one repeat, see `Size.live`, in this process, and no evidence is written. night, gpu, paper: measures what is
     registered and missing (hours; interrupted, it goes on from there when it is run again), and loads it. Where the experiment does not
-    have this size, the largest below it.  device: "cpu", "cuda", or "auto".
-    Raises ValueError for an unknown experiment, size or device.
+    have this size, the largest below it.  device: "cpu", "cuda", or "auto".  Raises ValueError for an unknown experiment, size or device.
     """
     experiment = find(name)
     no_larger = evidence.SIZES[: evidence.SIZES.index(evidence.checked(size)) + 1]

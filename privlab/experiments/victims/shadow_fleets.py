@@ -50,8 +50,7 @@ class Draw:
 
 
 def draw(repeat: int, images: int, models: int, unseen: int = 0, device: str = "cpu") -> Draw:
-    """A repeat's own images: two repeats share none until the set is used up, as each takes the next block of one shuffled order. Where
-    one takes all 50,000, repeats differ in splits and weights alone.
+    """A repeat's own images: the next block of one shuffled order, so two repeats share none until the set is used up (at 50,000 all do).
 
     images: that may be members.  models: an even number, 4 or more.  unseen: further images that no model is trained on.
     """
