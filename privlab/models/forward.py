@@ -99,7 +99,8 @@ def forgetful(model: nn.Module) -> Iterator[list[str]]:
     try:
         yield traces
     finally:
-        if inside != [[*map(id, now.values())] for now, _ in held] or any(copy._version for copy in copies.values()):
+        swapped = inside != [[*map(id, now.values())] for now, _ in held]
+        if swapped or any(copy.is_inference() or copy._version for copy in copies.values()):
             traces.append("written")
         for now, before in held:
             now.clear()

@@ -126,6 +126,6 @@ def test_a_pass_leaves_no_trace_in_buffers_and_caches(stirred):
     norm = nn.BatchNorm2d(CHANNELS)
     before = dict(norm.named_buffers())
     forward = functional(norm)
-    for _ in range(2):
-        forward({}, torch.rand(2, CHANNELS, 3, 3))
+    for inference in (True, False, False):
+        torch.inference_mode(inference)(forward)({}, torch.rand(2, CHANNELS, 3, 3))
     assert all(norm.get_buffer(n) is b for n, b in before.items()) and norm.num_batches_tracked == 0
