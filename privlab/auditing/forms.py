@@ -216,8 +216,8 @@ class _Tensors(TorchFunctionMode):
 
 
 def _run(model: nn.Module, leak: Leak, x: Tensor) -> dict[int, list[Tensor]]:
+    weights = {n: p.detach() for n, p in model.named_parameters()}
     with _Tensors() as watch:
-        weights = {n: p.detach() for n, p in model.named_parameters()}
         functional(model)(weights, leak.normalise(x if x.requires_grad else x.clone().requires_grad_()))
     return {size: [t.flatten() for t in some.values()] for size, some in watch.met.items()}
 
