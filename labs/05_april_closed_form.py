@@ -347,7 +347,7 @@ plots.evidence_lines(
 # - the gradient is that of *one* image. For a batch see the deeper notebook of lab 07, [algebra first](deeper/07_algebra_first.ipynb);
 # - the $g_i$ are linearly independent. This needs a width above the number of patches.
 #
-# Here are stock ViTs, at 224 pixels. DeiT-Ti has 196 patches and a width of 192. What does the list say?
+# Here are stock ViTs, at 224 pixels. DeiT-Ti has 196 patches and a width of 192. What does the second condition say?
 
 # %%
 kept = experiments.load("april_closed_form.stock")
@@ -373,7 +373,7 @@ plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
 # ## Take the position gradient away
 #
 # Without the gradient of the position embedding there is neither $A$ nor $G$. So the paper advises to *fix* the embedding (section 4.2): it is drawn once, and
-# not trained. The paper does not say how; our server knows it. Is the photograph safe then?
+# not trained. The paper does not say how; our server knows it. Is the photograph safe?
 #
 # The first attention of B multiplies each normed token $\mathrm{LN}(u_i)$ with one matrix, and the client sends its gradient:
 #

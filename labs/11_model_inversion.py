@@ -155,7 +155,7 @@ drawings.show("11.generator_inversion")
 # (The film opens at its end: move the slider.)
 
 # %%
-guess_named = widgets.predict("Of six last faces the judge names:", 0, 6, whole=True)
+guess_named = widgets.predict("Of the last six, the judge names:", 0, 6, whole=True)
 guess_named
 
 # %%
@@ -330,7 +330,7 @@ points = [(kept.mean(name), kept.spread(name) / len(kept) ** 0.5) for name in lo
 told = text(
     "By the cuts of stages 1, 2 and 4 the attacker loses {}, {} and {} points (mean and"
     " its standard error; *clearly* means more than three of these). The victim's mean "
-    "probability: {:.2f} whole, {:.2f} and {:.2f} after the cuts of stages 1 and 4.",
+    "probability is {:.2f}; after the cuts of stages 1 and 4, {:.2f} and {:.2f}.",
     *(f"{mean:.0f} ± {error:.0f}" for mean, error in points),
     *(kept.mean(f"likelihood[orl, resnet, {k}]") for k in ("full", "skip_1", "skip_4")),
 )

@@ -27,7 +27,6 @@ from privlab.models.forward import forgetful, preprocessing
 
 STEPS = ((128**2, 16), (64**2, 64), (0, 200))  # of a short search, by the least number of pixels
 COUNT, PUBLIC = 4, 32  # images that the command line audits, and others, at most, whose mean is the baseline
-FAMILIES = {"VisionTransformer", "SwinTransformer", "ConvNeXt", "ResNet"}  # whose names say which part they belong to
 SAME = 1e-4  # of a gradient's length, or four units of its float format's rounding: nearer ones are one gradient
 
 
@@ -87,7 +86,7 @@ def audit(
 
 def _parts(model: nn.Module, leak: Leak) -> Iterator[Row]:
     """By kind of layer in four of timm's families; else by the model's children."""
-    timms = {kind.__name__ for kind in type(model).__mro__} & FAMILIES
+    timms = {kind.__name__ for kind in type(model).__mro__} & parts.FAMILIES
     kinds = {n: part for part, names in parts.group(model).items() for n in names} if timms else {}
     groups: dict[str, list[Tensor]] = {}
     for n, g in leak.grads.items():

@@ -13,6 +13,7 @@ from torch import nn
 from privlab.data.sources import nearest
 
 PARTS = ("stem", "attention", "mlp", "conv", "norm", "head")
+FAMILIES = {"VisionTransformer", "SwinTransformer", "ConvNeXt", "ResNet"}  # whose names say which part they are
 WORDS = (*PARTS, "position", "activation")  # the last two cut across the groups
 
 _STEM = re.compile(

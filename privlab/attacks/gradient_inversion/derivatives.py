@@ -150,11 +150,12 @@ class Difference:
     def vjp(self, loss: Loss, inputs: Tensors, u: Tensors | Slope) -> list[Tensor]:
         """J^T u for each of the inputs, where `update` was taken last."""
         u = u if isinstance(u, Slope) else Slope(u, u, 0.0, 1.0, get_total_norm(u).item())
-        kind = torch.finfo(inputs[0].dtype)
-        shift = SHIFT * kind.eps**0.5 * self.length / max(u.length, kind.tiny)  # u is 0 at a match
+        info = torch.finfo(inputs[0].dtype)
+        shift = SHIFT * info.eps**0.5 * self.length / max(u.length, info.tiny)  # u is 0 at a match
         with torch.no_grad():
             for place, weight, t, g in zip(self.shifted.values(), self.weights, u.theirs, u.ours, strict=True):
-                torch.add(weight, torch.add(t, g, alpha=u.ratio, out=place), alpha=shift * u.factor, out=place)
+                part = torch.add(t, g, alpha=u.ratio, out=place) if u.ratio else t
+                torch.add(weight, part, alpha=shift * u.factor, out=place)
         with self._instead(partial(_replay, iter(self.pattern))):
             there = loss(partial(self.forward, self.shifted), inputs, WHOLE)
         slopes = torch.autograd.grad(there, inputs, materialize_grads=True)

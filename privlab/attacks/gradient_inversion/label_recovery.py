@@ -105,7 +105,7 @@ def _gradient(model: nn.Module, leak: Leak, leaf: str) -> Tensor:
     """The classifier's gradient, in float32 at least: its weight's is (classes, features)."""
     name = f"{classifier(model)}.{leaf}".lstrip(".")
     if name not in leak.grads or not leak[name].any():
-        raise ValueError(f"leak: {name!r} is missing, or zero; give labels with the leak, or search for them")
+        raise ValueError(f"leak: the gradient of {name!r} is missing, or zero; give labels with it or search for them")
     return leak[name].to(torch.promote_types(leak[name].dtype, torch.float32))
 
 

@@ -58,7 +58,7 @@ class Term(Named):
     def __post_init__(self) -> None:
         parts = [part for part, _ in self.stages]
         if parts[:1] != [0] or parts != sorted({*parts}) or parts[-1] >= 1:
-            raise ValueError(f"stages={self.stages} of {self.name!r}: begin at part 0 of the run, rise to below 1")
+            raise ValueError(f"stages={self.stages} of {self.name!r}: parts begin at 0 and rise to below 1")
 
     def factor(self, progress: float) -> float:
         """What its weight is multiplied by at this part of the run, from 0 to 1."""
@@ -150,10 +150,11 @@ class Descent:
     ) -> None:  # fmt: skip
         self.attack, self.parameters, self.leak, self.space = attack, parameters, leak, space
         self.batch, self.box = leak.batch_size, edges(leak)
-        size, repeatable = min(chunk or self.batch, self.batch), derivatives.is_repeatable(model)
-        if chunk is not None and (chunk < 1 or (size < self.batch and not repeatable)):
-            why = "where the model draws at random or mixes a batch's images, call model.eval()"
-            raise ValueError(f"chunk={chunk}: give 1 or more, or None for all; {why}")
+        size, repeatable = min(self.batch if chunk is None else chunk, self.batch), derivatives.is_repeatable(model)
+        if size < 1:
+            raise ValueError(f"chunk={chunk}: give 1 or more images at a time, or None for all")
+        if size < self.batch and not repeatable:
+            raise ValueError(f"chunk={chunk}: the model draws at random or mixes a batch's images; call model.eval()")
         values = [t.value.prepare(model, leak) if hasattr(t.value, "prepare") else t.value for t in attack.terms]
         self.terms = [replace(t, value=v) for t, v in zip(attack.terms, values, strict=True) if v is not None]
         self.forward = derivatives.twice_differentiable(model)
