@@ -46,7 +46,6 @@ class Lab:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the source."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
@@ -79,8 +78,7 @@ def everything(folder: Path) -> list[Lab]:
     """Every lab of a folder, each with what goes deeper behind it.  Raises FileNotFoundError where there is none."""
     shelf = [Lab(path) for place in (folder, folder / "deeper") for path in place.glob("[0-9][0-9]_*.py")]
     if all(lab.goes_deeper for lab in shelf):
-        cure = "run from the repository, or give --labs FOLDER"
-        raise FileNotFoundError(f"labs={str(folder)!r} holds no lab (NN_topic.py); {cure}")
+        raise FileNotFoundError(f"labs={str(folder)!r} holds no lab (NN_topic.py); run from the repository")
     return sorted(shelf, key=lambda lab: (lab.number, lab.goes_deeper, lab.name))
 
 
