@@ -47,9 +47,8 @@ profile = experiments.profile(profile)
 device = compute.device(device)
 NAME = "likelihood_ratio.fleet"
 kept = experiments.load(NAME)  # what was measured and committed
-# Now your machine trains sixteen networks, and attacks them: a minute. Read on.
-mine = experiments.run(NAME, profile, device=device)
-shown = kept or mine
+# Now your machine trains eight ResNets, half a minute; the first is the victim.
+said = shadow_fleets.shown(NAME, profile, ["resnet"], device)["resnet"]
 
 # %% [markdown]
 # ## Easy, or known?
@@ -58,12 +57,7 @@ shown = kept or mine
 # picture in that half. So a threshold on the loss accuses them first, and wrongly.
 
 # %%
-names = {"ResNet": "resnet", "Swin": "swin"}
-guest = (victim, models.sized(victim, 32)) if victim else None
-asked = shadow_fleets.shown(NAME, profile, [*names.values()], device, guest)
-answers = dict(zip([*names, victim], asked.values(), strict=False))
 classes = data.load("cifar10").classes
-said = answers["ResNet"]  # what eight ResNets answered; the first is our victim
 photos = said.pixels[: said.audited] / 255  # (n, 3, 32, 32)
 labels = said.labels
 margins = said.margins()[..., 0]  # (models, n): how sure, see below
@@ -226,9 +220,11 @@ checks.verify("02.log_ratio", log_ratio)
 #
 # ### Predict
 #
-# The second question is about the networks of lab 01. They are larger and know far more pictures, and one shadow model stands on each side.
+# The second question is about the networks of lab 01. They are larger and know far more pictures, and one shadow model stands on each side. When you have answered, your
+# machine trains eight Swins and attacks all sixteen networks, about a minute.
 
 # %%
+names = {"ResNet": "resnet", "Swin": "swin"}
 RATIO = f"likelihood ratio ({side} in, {side} out)"
 ALIKE, LOSS = "alike, within 0.005", "threshold on the loss"
 ask = "For the Swin, which attack has the higher AUC?"
@@ -238,6 +234,11 @@ family = widgets.choose(ask, [*names, ALIKE])
 display(overall, family)
 
 # %%
+mine = experiments.run(NAME, profile, device=device)
+shown = kept or mine
+guest = (victim, models.sized(victim, 32)) if victim else None
+asked = shadow_fleets.shown(NAME, profile, [*names.values()], device, guest)
+answers = dict(zip([*names, victim], asked.values(), strict=False))
 attacks = {RATIO: "likelihood_ratio", LOSS: "loss_threshold"}
 
 

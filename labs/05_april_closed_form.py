@@ -315,8 +315,8 @@ def shown_at(noise):
     )
 
 
-hidden = [f"{x:g}" for x in levels if ssim[x] < 0.5]
-display(smallest.against(hidden[-1] if hidden else None))
+lost = [f"{x:g}" for x in levels if ssim[x] < 0.5]
+display(smallest.against(lost[-1] if lost else None))
 display(widgets.explore(shown_at, start={"noise": 0.0}, noise=tuple(recovered)))
 kept_noise = experiments.load("april_closed_form.noise")
 mine_noise = experiments.run("april_closed_form.noise", profile, device=device)
@@ -386,13 +386,13 @@ plots.evidence(kept, mine, rows, xlabel="PSNR in dB")
 #
 # ### Predict
 #
-# Here are three fixed embeddings: random numbers; sine and cosine of the patch's number (*1-D*); sine and cosine of its row and of its column (*2-D*). Which of them hide the
+# Here are three fixed embeddings: random numbers; sine and cosine of the patch's number (*1-D*); sine and cosine of its row and of its column (*2-D*). Which of them protect the
 # photograph, even if the client sends float64?
 
 # %%
 names = {"random": "random_std1_patch8", "1-D sinusoid": "sinusoid_1d_patch8"}
 names |= {"2-D sinusoid": "sinusoid_2d_patch8"}
-hide = widgets.choose("It is hidden behind", list(names), many=True)
+hide = widgets.choose("It is protected by", list(names), many=True)
 display(drawings.show("05.vit_attention"), hide)
 
 # %%
@@ -498,9 +498,9 @@ plots.evidence(kept_rank, mine_rank, rows, xlabel="PSNR in dB, from float64")
 # ## The defender's desk
 #
 # You are the client of architecture B. Set the position embedding, the noise and the number format. The server solves both systems with the ridge for your noise, from what you sent and
-# from the same in bfloat16. Its best picture counts. The photograph is hidden when this picture is at most 1 dB above the *baseline*, the mean of other photographs.
+# from the same in bfloat16. Its best picture counts. The photograph is protected when this picture is at most 1 dB above the *baseline*, the mean of other photographs.
 #
-# Find two settings that hide it: one with the *learned* embedding and as little noise as possible, one with no noise at all.
+# Find two settings that protect it: one with the *learned* embedding and as little noise as possible, one with no noise at all.
 
 # %%
 EMBEDDINGS = {"learned": {}, "learned, its gradient withheld": {}}
@@ -520,7 +520,7 @@ def desk(position_embedding, noise, number_format):
         answers += [closed_form.patch_embedding(model, s, noise=noise) for s in sent]
     best = max(answers, key=lambda one: metrics.psnr(one.clamped, photo).item()).clamped
     above = metrics.psnr(best, photo).item() - baseline
-    said = f"{'hidden' if above <= 1 else 'not hidden'}, {above:+.1f} dB"
+    said = f"{'protected' if above <= 1 else 'not protected'}, {above:+.1f} dB"
     alt = f"The photograph, and the server's best picture: {said} from the baseline."
     return plots.side_by_side(photo, best, titles=["the client's", said], alt=alt)
 
