@@ -69,8 +69,7 @@ def prepare(name: str, folder: str | os.PathLike[str], size: int = 64, to: Where
             raise FileNotFoundError("there is no such photograph")
     except Exception as error:  # what a folder may hold is no fixed list
         told, wanted = " ".join(str(error).split()), str(layout.read.__doc__).splitlines()[0]
-        why = f"folder={str(folder)!r} is not {name} as its authors lay it out ({told}): {wanted}"
-        raise ValueError(why) from error
+        raise ValueError(f"folder={str(folder)!r} is no {name} as its authors lay it out ({told}): {wanted}") from error
     drawn = torch.randperm(len(photos), generator=torch.Generator().manual_seed(0))[: layout.limit]
     rows = drawn.sort().values.tolist()
     arrays = {f"label.{label}": np.asarray(column, np.int64)[rows] for label, column in labels.items()}

@@ -34,8 +34,7 @@ def test_a_key_is_the_same_in_every_process_and_version():
 
 
 def test_a_computation_is_keyed_by_settings_format_device_and_versions(tmp_path, monkeypatch):
-    releases = {"torch": "2.15.0+cpu", "timm": "1.0.31"}
-    monkeypatch.setattr(store.metadata, "version", releases.__getitem__)
+    monkeypatch.setattr(store.metadata, "version", {"torch": "2.15.0+cpu", "timm": "1.0.31"}.__getitem__)
     monkeypatch.setenv("PRIVLAB_STORE", str(tmp_path))
     run = store.Run("some", {"seed": 0, **store.environment(1, "cuda:1")})
     about = {"format": 1, "device": "cuda", "versions": {"torch": "2.15.0", "timm": "1.0.31"}}

@@ -159,14 +159,12 @@ def test_fairface(tmp_path):
             photo(folder / line.partition(",")[0], 60, (224, 224))
         (folder / f"fairface_label_{split}.csv").write_text("\n".join(["file,age,gender,race,service_test", *lines]))
     known = prepared("fairface", folder, 16, tmp_path)
-    assert [known.values["race"][k] for k in known["race"]] == ["East Asian", "Black", "White"]
-    assert [known.values["gender"][k] for k in known["gender"]] == ["Female", "Male", "Male"]
-    assert [known.values["age"][k] for k in known["age"]] == ["20-29", "0-2", "20-29"]
+    said = [[known.values[of][k] for k in known[of]] for of in ("race", "gender", "age")]
+    assert said == [["East Asian", "Black", "White"], ["Female", "Male", "Male"], ["20-29", "0-2", "20-29"]]
 
 
 def test_celeba_through_torchvisions_loader(tmp_path, monkeypatch):
-    without_md5 = [(drive, None, name) for drive, _, name in CelebA.file_list]
-    monkeypatch.setattr(CelebA, "file_list", without_md5)
+    monkeypatch.setattr(CelebA, "file_list", [(drive, None, name) for drive, _, name in CelebA.file_list])  # no MD5
     inside, names = tmp_path / "root/celeba", [f"{k:06d}.jpg" for k in (1, 2, 3)]
     for k, name in enumerate(names):
         photo(inside / "img_align_celeba" / name, 50 * k)
@@ -188,7 +186,7 @@ def test_celeba_through_torchvisions_loader(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["celeba", "utkface", "facescrub"])
 def test_a_folder_of_another_layout_is_told_what_it_should_hold(tmp_path, name):
     photo(tmp_path / "from/holiday.jpg", 3)
-    with pytest.raises(ValueError, match=rf"folder='.*' is not {name} as its authors lay it out \(.*jpg"):
+    with pytest.raises(ValueError, match=rf"folder='.*' is no {name} as its authors lay it out \(.*jpg"):
         faces.prepare(name, tmp_path / "from", 8, tmp_path)
 
 

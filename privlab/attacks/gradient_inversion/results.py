@@ -1,5 +1,6 @@
 """Where a search stands, and what it leaves behind: the best images by its own loss, its losses on the way, a place to go on from."""
 
+import inspect
 import io
 import math
 import time
@@ -15,7 +16,7 @@ from privlab.compute import Run
 from privlab.compute.store import environment
 from privlab.leak import Leak
 
-FORMAT = 6  # raise it when the same search begins to give other images; belongs into the key of a run that keeps one
+FORMAT = 7  # raise it when the same search begins to give other images; belongs into the key of a run that keeps one
 EVERY = 20.0  # seconds between two checkpoints
 Checkpoint = dict[str, Any]  # tensors, numbers, and dicts and lists of them
 
@@ -119,8 +120,7 @@ class Search:
             bar.set_postfix_str(f"loss {state.loss:.3g}", refresh=False)
         ends = [state for state in kept if state.reason]
         if best is None:
-            why = ", ".join(state.reason for state in ends)
-            raise ValueError(f"no finite loss (ended by {why}): look for zeros, NaN or overflow in the leak; lower lr")
+            raise ValueError("no finite loss in any step: look for zeros, NaN or overflow in the leak, or lower lr")
         if store is not None and not store.complete:
             _write(store, best, traces, kept, None)
             store.finish()
@@ -134,13 +134,16 @@ class Search:
 def kept_run(attack: object, seed: int, device: str, **about: Any) -> Run:
     """Where a search is kept in the run store, under a name made of all that it depends on.
 
-    attack: known by its repr.  about: which victim, photographs and leak, as `compute.store.key` takes settings.
+    attack: known by its repr, and by the text of functions that are not of this package, which may change under one name.
+    about: which victim, photographs and leak, as `compute.store.key` takes settings.
     Raises ValueError for an attack with a function that has no name, since others without one would have the same run.
     """
     known = repr(attack)
     if "<lambda>" in known or " at 0x" in known:
         raise ValueError(f"attack={known}: a lambda or a partial has no name to keep it by; write a function with def")
-    return Run("gradient_inversion", {"attack": known, "seed": seed, **about, **environment(FORMAT, device)})
+    functions = filter(inspect.isfunction, [*vars(attack).values(), *(t.value for t in getattr(attack, "terms", ()))])
+    own = [inspect.getsource(each) for each in functions if not each.__module__.startswith("privlab.")]
+    return Run("gradient_inversion", {"attack": [known, *own], "seed": seed, **about, **environment(FORMAT, device)})
 
 
 def _write(store: Run, *content: Any) -> None:
