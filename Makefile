@@ -13,9 +13,9 @@ READY   := $(VENV)/.ready
 
 help:
 	@echo "make run    execute the labs on real images and judge the papers' claims (PROFILE=smoke|class|night|gpu|paper, JOBS=2, LABS='00 05', DEEPER=1 for labs/deeper too)"
-	@echo "make test   lint, types, contracts between modules, the tests of the package, each lab once (10 minutes after make run, else 15)"
-	@echo "make check  that and one test of each slow kind, such as a lab in a browser: what CI runs (half an hour)"
-	@echo "make weekly all of that kind, and a soak of three rounds (two hours)"
+	@echo "make test   lint, types, contracts between modules, the tests of the package, each lab once (6 minutes after make run, else 12)"
+	@echo "make check  that and one test of each slow kind, such as a lab in a browser: what CI runs (20 minutes)"
+	@echo "make weekly all of that kind, and a soak of three rounds (an hour)"
 	@echo "make lab    open the labs without their solutions in JupyterLab (loopback only, with a token; SOLUTIONS=1 with them, ROOT=1 as root)"
 	@echo "make book   build the book in book/_build/html"
 	@echo "make bench  measure what the book promises, beside other programs (BENCH_LIMIT=300 for less)"

@@ -47,7 +47,7 @@ profile = experiments.profile(profile)
 device = compute.device(device)
 NAME = "likelihood_ratio.fleet"
 kept = experiments.load(NAME)  # what was measured and committed
-# Now your machine trains eight ResNets, half a minute; the first is the victim.
+# Now your machine trains eight ResNets, about a minute. The first is the victim.
 said = shadow_fleets.shown(NAME, profile, ["resnet"], device)["resnet"]
 
 # %% [markdown]
