@@ -77,7 +77,7 @@ def run_cell(page):
     page.press(Keys.ENTER, held=Keys.SHIFT)
     page.until(lambda: page.js(ACTIVE)[1] != cell, 20)
     if code:
-        page.until(lambda: page.js(PROMPT, cell).strip("[]: ").isdecimal(), 120)
+        page.until(lambda: page.js(PROMPT, cell).strip("[]: ").isdecimal(), 600)
     return cell
 
 
@@ -139,7 +139,7 @@ def test_a_lab_by_keyboard(name, tmp_path, jupyter):
 
         counts = page.js(COUNTS)
         explorers = sum(c.source.count("widgets.explore(") for c in cells if c.cell_type == "code")
-        assert len(counts) == explorers and all(counts)
+        assert len(counts) >= explorers and all(counts)  # a lab's own widget may be one
         for box, controls in enumerate(counts):
             for control in range(controls):
                 move(page, box, control)
