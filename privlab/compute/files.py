@@ -39,7 +39,7 @@ def write_atomic(path: Path | str, content: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(part, target)
     except OSError as error:
-        raise type(error)(error.errno, f"cannot write {path}: {error.strerror}; make room or move") from None
+        raise type(error)(error.errno, f"cannot write {path}: {error.strerror}; make room or try elsewhere") from None
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)

@@ -29,14 +29,14 @@ def nearest(now: Repeat, lines: Sequence[Repeat]) -> Repeat:
 def moved(now: Repeat, before: Repeat) -> list[str]:
     """What is not what it was between two measurements of one repeat, a line each."""
     moves, same = [], _machine(now) == _machine(before)
-    slack = 0.02 if any(name.startswith("psnr") for name in before.values) else 1e-6  # relative, or absolute
+    relative, absolute = (0.02, 0.02) if any(name.startswith("psnr") for name in before.values) else (1e-6, 1e-9)
     for name, old in before.values.items():
         new = now.values.get(name)
         if new is None:
             moves.append(f"canary: {name}, no longer measured")
         elif exact(name, old) and not exact(name, new):
             moves.append(f"exact value: {name}, {old:g} before, {new:.6g} now")
-        elif same and not math.isclose(new, old, rel_tol=slack, abs_tol=slack):
+        elif same and not math.isclose(new, old, rel_tol=relative, abs_tol=absolute):
             moves.append(f"canary: {name}, {old:.7g} before, {new:.7g} now")
     return moves + [f"canary: {name}, new" for name in now.values if name not in before.values]
 

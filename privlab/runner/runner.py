@@ -114,7 +114,7 @@ def run(plan: Plan, shelf: Sequence[Lab]) -> list[str]:
     except KeyboardInterrupt:
         raise KeyboardInterrupt(kept) from None
     except BrokenProcessPool as death:
-        raise OSError(f"a lab's process died, as without memory; try fewer --jobs. {kept.capitalize()}") from death
+        raise OSError(f"a lab's process died (no memory left?); try fewer --jobs. {kept.capitalize()}") from death
     from privlab.runner import screen  # not beside the labs in memory
 
     held = {lab.name: results.get(lab.name) or plan.saved(lab) for lab in shelf}

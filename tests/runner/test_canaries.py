@@ -41,10 +41,10 @@ def test_of_the_lines_of_a_repeat_that_of_the_same_processor_and_card_is_asked()
 def test_a_run_is_held_against_the_committed_line_of_its_protocol(tmp_path, monkeypatch):
     run, book = tmp_path / "run", tmp_path / "book"
     monkeypatch.setenv("PRIVLAB_EVIDENCE", str(book))
+    assert canaries.moves(run) == (0, [])
     evidence.append(ONE, "smoke", repeat({"psnr[a]": 30.0}), book)
     evidence.append(ONE, "smoke", repeat({"psnr[a]": 7.0}, "of_before"), book)
     evidence.append(ONE, "smoke", repeat({"psnr[a]": 30.0}), run / "live/05_april")
     assert canaries.moves(run) == (1, [])
     evidence.append("lab.other", "smoke", repeat({"psnr[b]": 31.0}), run / "live/deeper/05_more")
-    new = "canary: lab.other, repeat 0 of this protocol has no committed line"
-    assert canaries.moves(run) == (1, [new])
+    assert canaries.moves(run) == (1, ["canary: lab.other, repeat 0 of this protocol has no committed line"])
