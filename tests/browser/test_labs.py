@@ -138,7 +138,7 @@ def test_a_lab_by_keyboard(name, tmp_path, jupyter):
         page.until(lambda: kept.exists() and len(json.loads(kept.read_text())[name]) == len(guesses), 20)
 
         counts = page.js(COUNTS)
-        explorers = sum(c.source.count("widgets.explore(") for c in cells if c.cell_type == "code")
+        explorers = sum(c.source.count(made) for c in cells for made in ("widgets.explore(", "morphing.Morph("))
         assert len(counts) == explorers and all(counts)
         for box, controls in enumerate(counts):
             for control in range(controls):
