@@ -67,8 +67,11 @@ class Fleet:
         """One of the models as it was before any training, in eval mode, on the CPU."""
         of = self.settings["model"]
         built = models.build(of["name"], seed=self.seed(m), **of["changes"])
-        # in this format a ResNet takes .6 of the time on a CPU, and a Transformer what it took
-        built = built.to(memory_format=torch.channels_last)
+        # in this format a ResNet takes .6 of the time on a CPU, and a Transformer what it took; but oneDNN (issue 6035) writes beyond its
+        # memory in the backward pass of a 1x1 convolution with a stride and less than 16 channels, such as a RepVGG's first
+        narrow = [each for each in built.modules() if isinstance(each, nn.Conv2d) and each.in_channels < 16]
+        if not any(each.kernel_size == (1, 1) != each.stride for each in narrow):
+            built = built.to(memory_format=torch.channels_last)
         if self.settings["normalise"]:
             built.normalise = Normalise(**self.settings["normalise"])
         return built
@@ -100,13 +103,10 @@ def make(
 ) -> Fleet:  # fmt: skip
     """A fleet, with its folder in the store; nothing is trained yet.
 
-    name, model: what `zoo.build` takes, and the changes.
+    name, model: what `zoo.build` takes, and the changes.  seed: model m's first weights and its training are seeded by (seed, m).
     images: pixels and labels of n images that are all asked about; a model is trained on those of its row alone.
-    keep: (models, n) bool, from `splits.in_out` or from the parts of `splits.four_way`.
-    normalise: the set's; the model's own if not given.
-    seed: model m's first weights and its training are seeded by (seed, m).
-    queries: what of each image is asked, see `batches.queries`.
-    at: epochs whose logits are kept beside the last one's, of the first query alone.
+    keep: (models, n) bool, from `splits.in_out` or from the parts of `splits.four_way`.  normalise: the set's; else the model's own.
+    queries: what of each image is asked, see `batches.queries`.  at: epochs whose logits are kept beside the last one's, of the first.
     features: whether what enters the last layer is kept, too, after the same epochs; the first query has to be "image".
     weights: whether the model itself is kept after these epochs, too; of the last one it always is.
     defences: of all models, see `training.fit`.  device: "cpu", "cuda", or "cuda:1" (of several cards).
@@ -159,5 +159,5 @@ def train(fleet: Fleet, model: int) -> None:
             run.save(f"weights_{epoch}", built.state_dict())
 
     members = batches.subset((fleet.pixels, fleet.labels), fleet.keep[model])
-    recipe, seed = Recipe(**settings["recipe"]), fleet.seed(model)
-    trainer.fit(built, members, recipe, seed=seed, defences=fleet.defences, run=run, watch=watch)
+    recipe = Recipe(**settings["recipe"])
+    trainer.fit(built, members, recipe, seed=fleet.seed(model), defences=fleet.defences, run=run, watch=watch)

@@ -21,10 +21,7 @@ IMAGES, SEEDS = 4, 2
 
 
 def row(table, what, scores, seconds, promise=None, peer=None):
-    """Put one line of the table down.
-
-    promise: in dB, asserted.  peer: (its name, its scores, its seconds) on the same leaks in the same run.
-    """
+    """A line of the table.  promise: in dB, asserted.  peer: (name, scores, seconds) on the same leaks in the same run."""
     note = f"{median(seconds):.3f} s"
     if peer:
         name, theirs, their_seconds = peer

@@ -115,7 +115,6 @@ def now():
 
 def our_steps(model, leak, start, steps, derivative):
     """Seconds a step from the first state to the last, by both clocks, and the loss at the start.
-
     Of a search of LENGTH steps that is left after these. Its first state lies before the clock, see `test_seconds_per_step`.
     """
     losses, stamps = [], []

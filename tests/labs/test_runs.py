@@ -91,7 +91,6 @@ def live(out, lab):
 @pytest.fixture
 def faces(smoke, tmp_path):
     """A data folder with what is fetched (by the run of all labs) and two sets of a reader's own, in their authors' layouts.
-
     The pictures are real, CIFAR-10's and ORL's; who and what is on them is made up. Only that the labs run on such files is tested.
     """
     folder, own = tmp_path / "data", tmp_path / "own"

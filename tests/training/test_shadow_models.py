@@ -60,6 +60,12 @@ def test_a_model_is_what_fit_makes_of_its_row_and_seed(plain, images):
             assert torch.equal(plain.logits(m)[k], training.logits(built, asked))
 
 
+def test_a_1x1_convolution_with_a_stride_gets_photographs_in_the_usual_format(images):
+    """In the other one oneDNN, of PyTorch 2.15, writes beyond its memory (issue 6035): the process dies, or never ends."""
+    fleet = shadow_models.make("repvgg_a0", RECIPE, images, KEEP, model=dict(width_factor=0.25))
+    assert all(p.is_contiguous() for p in fleet.fresh(0).parameters())
+
+
 def test_what_is_kept_beside_changes_nothing_and_is_of_its_epoch(plain, kept, images):
     for m, (one, other) in enumerate(zip(plain.runs, kept.runs, strict=True)):
         for name in ("weights", "logits_1", "logits_3"):

@@ -28,7 +28,6 @@ def grey_noise(side, seed=0):
 
 def ranks(model, image, dtype=torch.float64, damage=lambda leak: (leak, None)):
     """Hidden directions of a patch: predicted from the model alone, reported by the solve, measured against the true patches.
-
     damage: what a leak becomes on its way, and the noise that the attacker knows of.
     """
     model = model.to(dtype).eval()
