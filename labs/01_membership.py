@@ -396,7 +396,7 @@ if victim:
 
 # %% [markdown] tags=["printed"]
 # This does not decide the question. At one level a ResNet may know nearly all of its pictures already, and a Swin fewer.
-# [A deeper notebook](deeper/01_same_overfitting.ipynb) looks at single epochs.
+# [A deeper notebook](deeper/01_same_overfitting.ipynb) looks at single epochs, and at networks that know nearly all.
 #
 # ## Who is harmed?
 #
